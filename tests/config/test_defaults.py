@@ -9,10 +9,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
+from longshore.app.configure.service_lookup import DEFAULT_SERVICE
 from longshore.config.lint.schema_check import check_schema
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_value
+from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_map, plain_value
 from longshore.config.values.quantities import parse_pool
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
@@ -75,6 +76,10 @@ def test_every_example_is_a_right_value(name: str, place: tuple[str, ...], comme
     text = "\n".join([*("  " * i + f"{key}:" for i, key in enumerate(place[:-1])), "  " * (len(place) - 1) + line])
     if not line.endswith((": ", ">-")):
         assert check_schema(parse_yaml(text, name), SCHEMA) == []
+
+
+def test_the_service_of_runs_that_name_none_is_that_of_the_defaults() -> None:
+    assert plain_map(layer("defaults.yaml").root)["wmsServiceClass"] == DEFAULT_SERVICE
 
 
 def test_the_schema_is_one_and_everything_in_it_is_described() -> None:

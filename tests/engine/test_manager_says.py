@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.contract.batch import (
-    Batch,
-    FindResult,
-    Limits,
-    PollResult,
-    Rejected,
-    SubmitResult,
-    Unsure,
-    Urgency,
-    WaitReasons,
-)
+from longshore.contract.batch import Batch, FindResult, Limits, PollResult, Rejected, SubmitResult, Unsure, Urgency
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Reprioritisable, SubmitWindow
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings

@@ -13,8 +13,8 @@ import msgspec
 from tests.fuzz.kind import ROOT
 
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RunPaths
+from longshore.contract.wait_reasons import WaitReasons
 
 _RUN = """wfformat: graph.json
 runQuantumCommand: 'case {label} in b) exit 3;; esac'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,64 @@ def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+READERS = (
+    *("hashlib", "yaml", "tarfile", "lzma", "subprocess", "json"),
+    *("longshore.graph", "longshore.app.configure.layers"),
+)
+"""What commands that look at a run do not need: digests, configurations, archives, other programs."""
+NO_CONFIGURATION = (
+    *("yaml", "tarfile", "longshore.graph", "longshore.app.configure.layers", "longshore.app.configure.lint"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a run of one job that succeeded."""
+    folder = tmp_path_factory.mktemp("lazy")
+    (folder / "script.sh").write_text("#!/bin/sh\n", "utf-8")
+    (folder / "script.yaml").write_text('customJob: {executable: script.sh, arguments: ""}\n', "utf-8")
+    variables = {**os.environ, "PYTHONPATH": str(SOURCE), "XDG_STATE_HOME": str(folder / "state")}
+    done = subprocess.run(
+        [sys.executable, "-m", "longshore", "submitcmd", "script.yaml", "--wait", "--json"],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(json.loads(done.stdout)["submit_dir"])
+
+
+@pytest.mark.parametrize(
+    ("args", "unused"),
+    [
+        (["status", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
+        (["report"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
+        (["report", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
+        (["report", "--json", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
+        (["stats", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local")),
+        (["events", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local.executor")),
+        (["ping"], NO_CONFIGURATION),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_only_what_it_uses(
+    args: list[str], unused: tuple[str, ...], run: Path, tmp_path: Path
+) -> None:
+    words = [str(run) if word == "RUN" else word for word in args]
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(heavy=(*HEAVY, *unused)), *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "XDG_STATE_HOME": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:", done.stdout
 
 
 def test_completion_of_keys_imports_nothing_heavy(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from longshore.errors import PreparationError
+from longshore.model.tasks.file import is_pattern
 from longshore.model.workflow.staging_rules import StagingRules
-from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table, staged_outputs
+from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
 from longshore.world.shipped_files import shipped_path
 
 RUN = ScratchLayout("/run")

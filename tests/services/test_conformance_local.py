@@ -12,7 +12,8 @@ import pytest
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
-from longshore.services.local.service import LocalExecutor, LocalService
+from longshore.services.local.executor import LocalExecutor
+from longshore.services.local.service import LocalService
 from longshore.testing.conformance.engine_service import EngineServiceConformance
 from longshore.testing.conformance.executor import ExecutorConformance
 from longshore.testing.conformance.executor_capabilities import (

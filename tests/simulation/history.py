@@ -38,7 +38,7 @@ from longshore.engine.keeper import keeper
 from longshore.engine.keeper.guard import Guard, guard_path
 from longshore.engine.keeper.kernel import system
 from longshore.engine.run import engine_service
-from longshore.services.local.service import LocalExecutor
+from longshore.services.local.executor import LocalExecutor
 from longshore.testing.fakes import ContractViolationError
 from longshore.testing.runs import write_run
 from longshore.world.files.system import files

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from longshore.contract.context import Mark
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.tasks.task import Command, Scalar
 from longshore.model.workflow.attempt_rules import KeepPolicy
@@ -152,30 +153,6 @@ class Unsure(msgspec.Struct, frozen=True):
 
 SubmitResult: TypeAlias = Accepted | Rejected | Throttled | Unsure
 MemberEvent: TypeAlias = Started | Ended | Lost
-
-
-class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
-    """Reasons why submitted jobs wait.
-
-    Attributes
-    ----------
-    reasons
-        Indices of jobs per reason, in the workload manager's own words.
-    held
-        Those of the reasons that last until a person acts.
-    hint
-        How a person does that.
-    hopeless
-        Those of the reasons for which no job ever starts as it is, each with the change that mends it, in words.
-    requeued
-        Indices of those jobs that wait again, after they had begun.
-    """
-
-    reasons: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    held: frozenset[str] = frozenset()
-    hint: str = ""
-    hopeless: Mapping[str, str] = msgspec.field(default_factory=dict)
-    requeued: frozenset[int] = frozenset()
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):

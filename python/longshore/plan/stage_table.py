@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file import is_pattern, is_remote
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.staging_rules import StagingRules
 
@@ -18,13 +17,7 @@ OUTSIDE: Final = "root"
 """Directory, in the scratch directory, of files outside of the run directory."""
 REMOTE: Final = "urls"
 """Directory, in the scratch directory, of files at URLs."""
-_PATTERN: Final = re.compile(r"[*?[]")
 _NO_RULES: Final = StagingRules()
-
-
-def is_pattern(path: str) -> bool:
-    """Whether a path is a pattern of the shell, for all files that match its last part."""
-    return not is_remote(path) and bool(_PATTERN.search(posixpath.basename(path)))
 
 
 class ScratchLayout(msgspec.Struct, frozen=True):

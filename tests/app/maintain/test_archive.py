@@ -23,7 +23,7 @@ from longshore.app.runs.open_run import open_run
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
-from longshore.world.files.run_archive import write_archive
+from longshore.world.archives.run_archive import write_archive
 from longshore.world.files.system import files
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.owner import Access, require_access

@@ -27,11 +27,11 @@ from longshore.contract.batch import (
     SubmitResult,
     Throttled,
     Unsure,
-    WaitReasons,
 )
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause

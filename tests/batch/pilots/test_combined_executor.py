@@ -23,11 +23,11 @@ from longshore.contract.batch import (
     Limits,
     PollResult,
     SubmitResult,
-    WaitReasons,
 )
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.run.event import Started
 from longshore.model.workflow.request import Request

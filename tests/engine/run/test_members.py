@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.context import RunPaths
-from longshore.engine.run.members import MemberBuilder, life_of_tag, tag_prefix
+from longshore.engine.run.members import MemberBuilder
+from longshore.engine.rundir.batch_tags import life_of_tag, tag_prefix
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.tasks.dag import Dag

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.contract.batch import Urgency, WaitReasons
+from longshore.contract.batch import Urgency
 from longshore.contract.context import RunPaths
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.engine.rundir.wait_reasons import WaitReasonsWriter, find_held_jobs
 from longshore.engine.schedule.priorities import BatchUrgencies

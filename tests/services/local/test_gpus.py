@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from longshore.services.local.executor import LocalExecutor
 from longshore.services.local.gpus import detected_gpus, named_members
-from longshore.services.local.service import LocalExecutor
 
 
 @pytest.mark.parametrize(

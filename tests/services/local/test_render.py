@@ -23,7 +23,8 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.local import render
-from longshore.services.local.service import LocalExecutor, LocalService
+from longshore.services.local.executor import LocalExecutor
+from longshore.services.local.service import LocalService
 from longshore.testing.conformance.executor_driver import HOSTILE_VALUES, ExecutorDriver
 from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts

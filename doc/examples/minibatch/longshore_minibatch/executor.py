@@ -25,7 +25,7 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import EndRetention, Executor
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.job_wrapper import BatchFiles
-from longshore.engine.run.members import tags_of_workflow
+from longshore.engine.rundir.batch_tags import tags_of_workflow
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause
 from longshore_minibatch.client import MinibatchClient

@@ -23,14 +23,14 @@ from longshore.config.values.merge import (
     Node,
     make_layer,
     map_items,
-    plain_map,
     with_origin,
 )
-from longshore.errors import ConfigError, FilesError
+from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
+from longshore.world.files.presence import current_directory
 from longshore.world.host import user_name
 from longshore.world.read.set_options import parse_set_options
 from longshore.world.read.site_profiles import system_folders, user_folder
@@ -166,23 +166,8 @@ def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
     return Layer(name, rank, read_yaml(path, rank=rank))
 
 
-def default_service() -> str:
-    """Return the service of runs that name none, from the shipped defaults."""
-    return str(plain_map(_defaults().root)["wmsServiceClass"])
-
-
 def _defaults() -> Layer:
     return file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
-
-
-def current_directory() -> Path:
-    """Return the current directory; raises `FilesError` if it was removed."""
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise FilesError(
-            "the current directory is gone: it was removed or moved", hint="Go to another one: cd ~"
-        ) from None
 
 
 def _refuse_undecodable_path(path: Path) -> None:

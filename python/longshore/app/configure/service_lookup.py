@@ -36,6 +36,10 @@ BRIDGE: Final = "longshore.bps.LongshoreService"
 """Longshore as a plug-in of BPS. In a configuration it names no service: the site or the default does."""
 
 
+DEFAULT_SERVICE: Final = "local"
+"""Service of runs that name none, as in ``etc/defaults.yaml``, which a test compares."""
+
+
 def environment_service() -> str:
     """Return the service that the environment names; empty for none."""
     name = os.environ.get(SERVICE_VARIABLE, "")

@@ -18,7 +18,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
-from longshore.world.files.run_archive import archive_suffix
+from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card

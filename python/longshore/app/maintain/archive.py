@@ -19,19 +19,12 @@ from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
+from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
+from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
 from longshore.world.files.atomic import atomic_file, draft_path
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import move, remove_file, remove_tree, sync_folder
 from longshore.world.files.locks import take_lock
-from longshore.world.files.run_archive import (
-    SUFFIXES,
-    ArchivedFile,
-    archive_suffix,
-    digest_of,
-    list_tree,
-    read_archive,
-    write_archive,
-)
 from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import file_stamp, read_entry, write_entry
 

@@ -7,8 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from longshore.app.configure.layers import default_service, read_base_layers
-from longshore.app.configure.service_lookup import SERVICE_VARIABLE, environment_service, service_names, short_name
+from longshore.app.configure.layers import read_base_layers
+from longshore.app.configure.service_lookup import (
+    DEFAULT_SERVICE,
+    SERVICE_VARIABLE,
+    environment_service,
+    service_names,
+    short_name,
+)
 from longshore.app.maintain.diagnosis import Check, Diagnosis, DiagnosisState
 from longshore.app.site.ping import ping
 from longshore.config.values.merge import map_items
@@ -42,9 +48,9 @@ def _configured_service() -> str:
     try:
         layers = read_base_layers(os.environ)[0]
     except LongshoreError:
-        return default_service()
+        return DEFAULT_SERVICE
     nodes = (map_items(layer.root).get("wmsServiceClass") for layer in reversed(layers))
-    return str(next((node.value for node in nodes if node is not None), default_service()))
+    return str(next((node.value for node in nodes if node is not None), DEFAULT_SERVICE))
 
 
 def _check_service(name: str, *, is_installed: bool, is_used: Callable[[str], bool]) -> Iterator[Diagnosis]:

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.layers import current_directory
 from longshore.app.maintain.check_installation import check_installation, check_plugins
 from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import check_clocks, check_disks, check_folders, check_umask
@@ -26,6 +25,7 @@ from longshore.app.maintain.check_runs import (
 )
 from longshore.app.maintain.check_services import service_checks
 from longshore.app.maintain.diagnosis import Diagnosis, run_checks
+from longshore.world.files.presence import current_directory
 from longshore.world.runs.registry import RegistryContent, read_registry, state_folder
 
 LIMIT_S: Final = 5.0

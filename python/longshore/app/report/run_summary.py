@@ -11,8 +11,7 @@ from typing import Final
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.failure_groups import FailedJobs
 from longshore.app.report.from_snapshot import RunStatus
-from longshore.app.report.time_left import estimate_time_left
-from longshore.contract.batch import WaitReasons
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.moment import format_moment
@@ -94,6 +93,9 @@ def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, no
         sum(count for state, count in status.labels[label].items() if state not in TERMINAL_STATES)
         for label in jobs.labels
     ]
+    # Imported late: only live runs have time left.
+    from longshore.app.report.time_left import estimate_time_left
+
     return estimate_time_left(jobs, attempts, open_jobs, now)
 
 

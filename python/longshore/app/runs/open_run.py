@@ -22,7 +22,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
-from longshore.world.files.run_archive import is_archive
+from longshore.world.archives.archive_names import is_archive
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import with_newest_counts

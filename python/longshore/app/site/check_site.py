@@ -11,13 +11,13 @@ from typing import Final, cast
 import msgspec
 
 from longshore.app.configure.configuration import Draft, make_draft
-from longshore.app.configure.layers import Layers, current_directory, read_layers_without_file
+from longshore.app.configure.layers import Layers, read_layers_without_file
 from longshore.app.configure.lint import lint_configuration
 from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.configure.site import site_folders, site_profile
-from longshore.app.site.ping import site_overrides
+from longshore.app.site.site_draft import site_overrides
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.values.merge import Node, drop_paths, map_items
 from longshore.config.values.search import Config
@@ -30,6 +30,7 @@ from longshore.origin import Origin
 from longshore.sites.partitions import PartitionRow
 from longshore.sites.profile import SiteProfile
 from longshore.sites.profile_check import find_limit_problems, find_row_problems
+from longshore.world.files.presence import current_directory
 from longshore.world.read.site_profiles import SiteFile, SitePath
 
 _ABOUT_PROFILE: Final = frozenset({"title", "hosts"})

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longshore.app.configure.layers import current_directory
 from longshore.app.configure.service_lookup import find_service, service_names
 from longshore.app.configure.site import AUTO
 from longshore.contract.capabilities import SiteAccess
@@ -21,6 +20,7 @@ from longshore.errors import FilesError, UnknownServiceError, UnreachableError, 
 from longshore.sites.profile_text import profile_text
 from longshore.world.files.atomic import create_file
 from longshore.world.files.folder import make_folders
+from longshore.world.files.presence import current_directory
 from longshore.world.host import host_name
 from longshore.world.read.site_profiles import user_folder
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from longshore.app.configure.layers import current_directory
 from longshore.app.configure.resolved_run import resolve_configuration, service_context
 from longshore.app.configure.service_lookup import find_service
 from longshore.contract.capabilities import LOAD_NAMES, LoadReporter
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.sites.site_state import SiteState, SiteValue
+from longshore.world.files.presence import current_directory
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.runs.site_states import read_site_states, set_site_values
 

@@ -12,7 +12,7 @@ import yaml
 
 from longshore import __version__
 from longshore.app.configure.configuration import Configuration, read_draft
-from longshore.app.configure.layers import Overrides, current_directory
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.payload.locate_file import locate_file
@@ -30,6 +30,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
+from longshore.world.files.presence import current_directory
 from longshore.world.files.read_file import read_file
 from longshore.world.runs.manifests import find_changed_files, read_manifest
 from longshore.world.runs.run_directory import MADE_FROM_FORMAT

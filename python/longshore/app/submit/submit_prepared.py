@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.layers import current_directory
 from longshore.app.configure.probe import note_unanswered_probe, probe, probe_jobs, refuse_by_probe
 from longshore.app.configure.service_lookup import find_run_service
 from longshore.app.plan.checks import find_missing_inputs
@@ -33,6 +32,7 @@ from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.job import Job
 from longshore.world.files.locks import lock_folder
+from longshore.world.files.presence import current_directory
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.manifests import accept_changes, read_manifest
 from longshore.world.runs.owner import Access, require_access

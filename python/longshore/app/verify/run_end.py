@@ -14,7 +14,7 @@ from longshore.engine.job_wrapper import read_end_record
 from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives, read_end_seal
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import end_record_paths
-from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_events

@@ -40,7 +40,7 @@ from longshore.contract.executor import (
     SubmitWindow,
 )
 from longshore.contract.intervention import CancelOutcome
-from longshore.engine.run.members import tags_of_workflow
+from longshore.engine.rundir.batch_tags import tags_of_workflow
 from longshore.errors import ConfigError
 from longshore.model.run.event import AttemptFacts, Ended, Lost
 from longshore.model.wording import count_noun

@@ -15,21 +15,13 @@ from longshore.batch.pilots.allocation_script import PROGRAM, PilotLaunch, mail_
 from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecords
-from longshore.contract.batch import (
-    Accepted,
-    Batch,
-    BatchMember,
-    MemberEvent,
-    Rejected,
-    SubmitResult,
-    Throttled,
-    WaitReasons,
-)
+from longshore.contract.batch import Accepted, Batch, BatchMember, MemberEvent, Rejected, SubmitResult, Throttled
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.run.executor_capabilities import discard_ends, free_submissions, max_batch_for
-from longshore.engine.run.members import tag_prefix
+from longshore.engine.rundir.batch_tags import tag_prefix
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request

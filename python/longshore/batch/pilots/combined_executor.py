@@ -7,16 +7,7 @@ from typing import Any
 
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.pilots.packing import PackingRule
-from longshore.contract.batch import (
-    AttemptId,
-    Batch,
-    FindResult,
-    Limits,
-    PollResult,
-    SubmitResult,
-    Urgency,
-    WaitReasons,
-)
+from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
     BatchSizing,
@@ -30,6 +21,7 @@ from longshore.contract.executor import (
     SubmitWindow,
 )
 from longshore.contract.intervention import CancelOutcome
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.run.executor_capabilities import wait_for_news
 from longshore.model.run.event import AttemptFacts
 from longshore.model.tasks.task import Scalar

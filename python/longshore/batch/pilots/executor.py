@@ -16,25 +16,16 @@ from longshore.batch.pilots.fleet import Fleet
 from longshore.batch.pilots.pool.dispatch_policy import plan_handouts, plan_returns, share_of, wanted_allocations
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import (
-    Accepted,
-    AttemptId,
-    Batch,
-    FindResult,
-    Limits,
-    PollResult,
-    Rejected,
-    SubmitResult,
-    WaitReasons,
-)
+from longshore.contract.batch import Accepted, AttemptId, Batch, FindResult, Limits, PollResult, Rejected, SubmitResult
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor, NewsWait
 from longshore.contract.intervention import CancelOutcome
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper_io.member_orders import run_token
 from longshore.engine.run.check_records import newest_acceptance
-from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.model.run.event import Started
 from longshore.model.wording import count_noun
 from longshore.world.process_system import processes

@@ -12,7 +12,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import FENCE_MARKS, is_complete, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
-from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact

@@ -1,4 +1,7 @@
-"""Engine service: makes a whole service of an executor, with a detached engine that drives each run."""
+"""Engine service: makes a whole service of an executor, with a detached engine that drives each run.
+
+Methods import what only they need: a report of a run needs little of it.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,10 @@ from longshore.contract.context import Context, Mark, PingReport, Problem, Rende
 from longshore.contract.executor import Executor, HostBound
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import EventSource, WmsService
-from longshore.engine import settings as engine_settings
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import count_fruitless_lives, newest_life
 from longshore.engine.journal.read_journal import read_events, read_since
-from longshore.engine.run.executor_capabilities import probe_resources
 from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
-from longshore.engine.run.new_life import describe_engine, wait_for_life
-from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
@@ -47,20 +46,15 @@ from longshore.engine.rundir.interventions import (
 )
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
 from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.staging.stage_command import stage_files
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
-from longshore.sites.limits import exceeded_ceilings
 from longshore.world.clock import Clock, SystemClock, timestamp
 from longshore.world.files.atomic import sync_file
-from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.folder import remove_file, sync_folder
-from longshore.world.files.permissions import bounded_umask
 from longshore.world.host import host_name, user_name
-from longshore.world.processes.detach import start_detached
 from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, require_access
@@ -120,7 +114,10 @@ class EngineService(
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the engine's settings, the program that stages files if jobs need it, and `render_extra`."""
-        yield engine_settings.render_settings(ctx)
+        from longshore.engine.settings import render_settings
+        from longshore.engine.staging.stage_command import stage_files
+
+        yield render_settings(ctx)
         yield from stage_files(workflow, ctx)
         yield from self.render_extra(workflow, ctx)
 
@@ -254,6 +251,8 @@ class EngineService(
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the report of the executor's probe. A service whose executor has none should implement this method."""
+        from longshore.engine.run.executor_capabilities import probe_resources
+
         report = probe_resources(self.executor(ctx.settings.get("executor", {})))
         return msgspec.structs.replace(report, service=self.name)
 
@@ -261,6 +260,8 @@ class EngineService(
         """Run the engine in the foreground until nothing of the run can move any more."""
         # Only the engine's own process imports the engine; a command that asks for a status does not.
         from longshore.engine.run.loop import Engine, Superseded
+        from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
+        from longshore.world.files.permissions import bounded_umask
 
         require_access(run, Access.ACT)
         with lock_run(run, anew=by == "take-over"):
@@ -316,19 +317,10 @@ class EngineService(
         SubmissionRefusedError
             It did not begin; nothing is left of it.
         """
+        from longshore.engine.run.new_life import start_life
+
         require_access(run, Access.ACT)
-        known_lives = len(lives(run.journal))
-        log_size = run.engine_log.stat().st_size if run.engine_log.exists() else 0
-        try:
-            process, detached = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
-        except OSError as error:
-            raise SubmissionRefusedError(
-                f"the engine of '{run.root}' cannot be started: {describe_failed_write(error, run.root)}",
-                hint=f"{'Make room there' if error.errno in FULL_ERRORS else 'Remove the cause'}, then: "
-                f"longshore resume {hint_reference(run)}",
-            ) from error
-        wait_for_life(run, process, known_lives, log_size)
-        return f"the engine runs {detached.description}"
+        return start_life(run, [*engine_command(run), "--by", by])
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
         executor = self.executor(read_settings(run).executor)
@@ -342,6 +334,7 @@ class EngineService(
     def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
         from longshore.engine.policy.change_request import change_request
+        from longshore.sites.limits import exceeded_ceilings
 
         source = " ".join(f"{key}={value}" for key, value in values.items())
         settings, request = read_settings(run).executor, change_request(Request(), values)
@@ -368,6 +361,8 @@ class EngineService(
             if find_stall_start(run, snapshot, time.time()):
                 reference = hint_reference(run)
                 hint = f"It has written nothing for a while. If it hangs: longshore resume {reference} --take-over"
+            from longshore.engine.run.new_life import describe_engine
+
             life = newest_life(run.journal)
             engine = f": {describe_engine(run, life)}" if life else ""
             raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)

@@ -39,8 +39,9 @@ from longshore.engine.run.intervention_events import (
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.late_facts import LateFactCollector
 from longshore.engine.run.make_scheduler import make_scheduler
-from longshore.engine.run.members import MemberBuilder, tag_prefix
+from longshore.engine.run.members import MemberBuilder
 from longshore.engine.run.reused_results import make_reuse_events
+from longshore.engine.rundir.batch_tags import tag_prefix
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state

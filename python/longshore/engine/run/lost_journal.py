@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
 from longshore.contract.context import RunPaths
@@ -114,6 +113,9 @@ def _read_head(path: Path) -> Life | None:
 
 def _describe_manifest(run: RunPaths, life: Life) -> str:
     """Describe the damage of the manifest that a life names; empty if there is none."""
+    # Imported late: the library of digests is large.
+    from hashlib import sha256
+
     manifest = manifest_path(run, life.s)
     try:
         digest = sha256(read_file(manifest)).hexdigest()

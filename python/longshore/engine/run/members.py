@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from longshore.contract.batch import BatchMember
-from longshore.contract.context import RunPaths
-from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
@@ -90,25 +88,3 @@ class MemberBuilder:
             threads = thread_variables(request.cpus) if settings.limit_threads else {}
             self._shared[profile] = {**threads, **settings.environment, **variables}
         return self._shared[profile]
-
-
-def tag_prefix(run_token: str, life: int) -> str:
-    """Return the prefix of the tags of all batches of a life."""
-    return f"{run_token}-{life}"
-
-
-def life_of_tag(tag: str) -> int | None:
-    """Return the life that submitted a batch, by its tag; ``None`` for a tag that no engine made."""
-    match tag.rsplit("-", 2):
-        case [_, life, _] if life.isdecimal():
-            return int(life)
-    return None
-
-
-def tags_of_workflow(run: RunPaths, tags: Iterable[str]) -> Iterator[str]:
-    """Yield the tags of batches that name jobs by the numbers of the newest submission.
-
-    Before a submission with another workflow all attempts are over, and their numbers may mean other jobs now.
-    """
-    first = first_life_of_workflow(run)
-    return (tag for tag in tags if (life_of_tag(tag) or 0) >= first)

@@ -1,18 +1,20 @@
-"""Waits until a started engine has begun its life, and tells who else took the run over or why it did not begin."""
+"""Starts an engine and waits until its life has begun; tells who else took the run over, or why it did not begin."""
 
 from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
-from longshore.world.files.disk_space import describe_full_disk
+from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name
+from longshore.world.processes.detach import start_detached
 from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.owner import user_name_of
 
@@ -20,6 +22,28 @@ _START_TIMEOUT_S: Final = 60.0
 """Time that an engine may take to begin: reading a million jobs takes a while."""
 _POLL_S: Final = 0.02
 _LOG_WORDS_B: Final = 1 << 16
+
+
+def start_life(run: RunPaths, command: Sequence[str]) -> str:
+    """Start an engine by its command, wait until it has begun its life, and return where it runs.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        It did not begin, or another engine has the run.
+    """
+    known_lives = len(lives(run.journal))
+    log_size = run.engine_log.stat().st_size if run.engine_log.exists() else 0
+    try:
+        process, detached = start_detached(command, log=run.engine_log)
+    except OSError as error:
+        raise SubmissionRefusedError(
+            f"the engine of '{run.root}' cannot be started: {describe_failed_write(error, run.root)}",
+            hint=f"{'Make room there' if error.errno in FULL_ERRORS else 'Remove the cause'}, then: "
+            f"longshore resume {hint_reference(run)}",
+        ) from error
+    wait_for_life(run, process, known_lives, log_size)
+    return f"the engine runs {detached.description}"
 
 
 def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: int, log_size: int) -> None:

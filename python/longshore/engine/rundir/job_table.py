@@ -13,26 +13,27 @@ from functools import cached_property, lru_cache
 from io import BytesIO
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.workflow_check import WorkflowCheck
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.run.manifest import FileDigest
-from longshore.model.tasks.file import File, is_remote
+from longshore.model.tasks.file import File, is_pattern, is_remote
 from longshore.model.tasks.task import DataId
 from longshore.model.wording import count_noun
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
-from longshore.plan.stage_table import is_pattern
 from longshore.world.files.read_file import open_stream, open_to_read
 from longshore.world.runs.manifests import workflow_path
+
+if TYPE_CHECKING:
+    from longshore.engine.rundir.workflow_check import WorkflowCheck
 
 Column: TypeAlias = Literal["names", "numbers", "outputs", "parents", "tags"]
 
@@ -77,7 +78,7 @@ class JobTable:
     ) -> None:
         self.run = run
         self.path = workflow or workflow_path(run)
-        self._check = WorkflowCheck(self.path, expected, shlex.quote(str(run.root))) if expected else None
+        self._check = _make_check(self.path, expected, run) if expected else None
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")
@@ -300,6 +301,13 @@ class JobTable:
     def _read(self, column: Column) -> list[Any]:
         with _open_workflow(self.path) as (header, file):
             return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
+
+
+def _make_check(path: Path, expected: FileDigest, run: RunPaths) -> WorkflowCheck:
+    # Imported late: readers without a check need no library of digests.
+    from longshore.engine.rundir.workflow_check import WorkflowCheck
+
+    return WorkflowCheck(path, expected, shlex.quote(str(run.root)))
 
 
 def read_header(run: RunPaths, *, workflow: Path | None = None) -> WorkflowHeader:

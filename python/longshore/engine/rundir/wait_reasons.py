@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RunPaths
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.world.runs.run_directory import write_waiting

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, Problem
 from longshore.engine.staging.stage_command import is_recorded
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import File, is_remote
+from longshore.model.tasks.file import File, is_pattern, is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.plan.job_commands import command_program, shell_program
-from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table
+from longshore.plan.stage_table import ScratchLayout, stage_table
 from longshore.world.files.presence import can_see
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from longshore.contract.context import Context, RenderedFile
 from longshore.engine.rundir.job_table import JobTable
 from longshore.graph.formats.replay_command import ROOT
 from longshore.model.lines.codec import StoredJob
-from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file import is_pattern, is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.attempt_rules import SuccessIf
 from longshore.model.workflow.job import JobSettings
@@ -20,7 +20,7 @@ from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import SHELL, command_argv, full_command, substitute_files
 from longshore.plan.job_script import StageStep
-from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table, staged_outputs
+from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders
 from longshore.world.files.presence import can_see

@@ -18,9 +18,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import StoredJob
 from longshore.model.run.event import Ended, StagedFiles
 from longshore.model.run.states import Cause
-from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file import is_pattern, is_remote
 from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.plan.stage_table import is_pattern
 from longshore.world.files.folder import move, remove_file, remove_tree
 from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.runs.run_directory import read_card

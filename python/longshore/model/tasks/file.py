@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from typing import Final
+
 import msgspec
+
+_PATTERN: Final = re.compile(r"[*?[]")
 
 
 class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -32,3 +38,8 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 def is_remote(path: str) -> bool:
     """Whether a path is a URL, which names no file that this or a job's host sees."""
     return "://" in path
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path is a pattern of the shell, for all files that match its last part."""
+    return not is_remote(path) and bool(_PATTERN.search(posixpath.basename(path)))

@@ -25,7 +25,7 @@ from longshore.engine.keeper_io.keeper_records import (
     start_event,
 )
 from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE, attempt_name, run_token
-from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts

@@ -20,7 +20,7 @@ from longshore.engine.keeper_io.keeper_records import (
     decode_records,
 )
 from longshore.engine.keeper_io.record_lines import RecordLines
-from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.wording import count_noun
 from longshore.services.local.guard_file import GuardFile

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from longshore.errors import FilesError
 from longshore.world.files.system import files
 
 _LOCAL_FILE_SYSTEMS: Final = frozenset(
@@ -68,3 +69,13 @@ def is_local_file_system(folder: Path, *, mounts: Path = _MOUNT_TABLE) -> bool:
     device_number = f"{os.major(device)}:{os.minor(device)}"
     types = {line.partition(" - ")[2].partition(" ")[0] for line in lines if line.split(" ", 3)[2:3] == [device_number]}
     return bool(types) and types <= _LOCAL_FILE_SYSTEMS
+
+
+def current_directory() -> Path:
+    """Return the current directory; raises `FilesError` if it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise FilesError(
+            "the current directory is gone: it was removed or moved", hint="Go to another one: cd ~"
+        ) from None

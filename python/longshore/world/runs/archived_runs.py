@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -20,15 +19,15 @@ from longshore.world.files.atomic import create_file, draft_path, write_atomical
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, move, open_parent, remove_tree
 from longshore.world.files.read_file import read_record
-from longshore.world.files.run_archive import read_archive
 from longshore.world.files.system import files
 from longshore.world.runs.registry import state_folder
 
 ARCHIVES_FOLDER: Final = "archives"
 """Name of the folder of the user's state that has what was unpacked."""
+_RECORD: Final = "archive.json"
+"""Name of the record of an unpacked archive."""
 ARCHIVE_IN_USE_S: Final = 3600.0
 """Age of the last look at an unpacked archive below which it may still be read."""
-_FILE: Final = "archive.json"
 _MOST: Final = 8
 """Unpacked archives that are kept; others are removed when a further one is unpacked."""
 _FOLDERS: Final = frozenset(
@@ -59,7 +58,7 @@ def archive_of(run: RunPaths) -> Path | None:
     """Return the archive that a run was unpacked from; ``None`` for a run of its own."""
     if run.root.parent != state_folder() / ARCHIVES_FOLDER:
         return None
-    record = read_record(run.root / _FILE, UnpackedArchive)
+    record = read_record(run.root / _RECORD, UnpackedArchive)
     return Path(os.fsdecode(record.file)) if record else None
 
 
@@ -69,6 +68,9 @@ def unpack_archive(path: Path) -> RunPaths:
     Raises `RunUnreadableError` if the archive is damaged, `RunNotFoundError` if it has no run, `FilesError` if there is
     no room.
     """
+    # Imported late, as below: few commands meet an archive, and the library of digests is large.
+    from hashlib import sha256
+
     status = files.stat(path)
     key = (str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     folder = state_folder() / ARCHIVES_FOLDER
@@ -83,7 +85,7 @@ def unpack_archive(path: Path) -> RunPaths:
         _remove_oldest(folder)
         files.mkdir(draft, 0o700)
         _unpack(path, draft)
-        write_atomically(draft / _FILE, msgspec.json.encode(UnpackedArchive(file=os.fsencode(path))), below=draft)
+        write_atomically(draft / _RECORD, msgspec.json.encode(UnpackedArchive(file=os.fsencode(path))), below=draft)
         if archive_of(run) != path:
             # A part of it was removed, or it was never whole.
             remove_tree(run.root)
@@ -104,6 +106,8 @@ def unpack_archive(path: Path) -> RunPaths:
 
 
 def _unpack(path: Path, target: Path) -> None:
+    from longshore.world.archives.run_archive import read_archive
+
     made: set[Path] = set()
     space = os.statvfs(target)
     room_b = space.f_bavail * space.f_frsize

@@ -14,7 +14,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.world.files.run_archive import archive_suffix
+from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.host import working_directory
 from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path

@@ -5,7 +5,6 @@ A mirror has the records of the other tool's run in Longshore's own form. The di
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Final
@@ -35,6 +34,9 @@ class Mirror(msgspec.Struct, frozen=True, kw_only=True):
 
 def mirror_of(directory: Path) -> RunPaths:
     """Return the paths of a directory's mirror, which need not exist."""
+    # Imported late: few commands meet a mirror, and the library of digests is large.
+    import hashlib
+
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
     return RunPaths(state_folder() / _FOLDER / digest)
 

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import encode_document

@@ -13,9 +13,9 @@ from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.contract.batch import WaitReasons
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import read_since
 from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs

@@ -23,13 +23,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, cast
 
 from longshore.errors import RunUnreadableError
+from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.folder import open_below
 from longshore.world.files.raw_file import RawFile
 from longshore.world.files.read_file import open_stream
 from longshore.world.files.system import files
 
-SUFFIXES: Final = (".tar.xz", ".tar.gz", ".tar.bz2")
-"""Ends of names of archives: only formats whose compression has a checksum and an end mark."""
 _PIECE_B: Final = 1 << 20
 _DAMAGE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
@@ -41,16 +40,6 @@ class ArchivedFile:
     size_b: int
     digest: str
     changed_ns: int = 0
-
-
-def archive_suffix(path: str | Path) -> str:
-    """Return the end of an archive's name; empty for other names."""
-    return next((suffix for suffix in SUFFIXES if str(path).endswith(suffix)), "")
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a path is a file with the name of an archive."""
-    return bool(archive_suffix(path)) and path.is_file()
 
 
 def list_tree(root: Path) -> tuple[list[str], list[str]]:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.errors import RunUnreadableError
-from longshore.world.files.run_archive import SUFFIXES, list_tree, read_archive, write_archive
+from longshore.world.archives.archive_names import SUFFIXES
+from longshore.world.archives.run_archive import list_tree, read_archive, write_archive
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40).filter(
     lambda name: name not in {".", ".."} and len(name.encode()) < 200

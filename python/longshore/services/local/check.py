@@ -1,0 +1,98 @@
+"""Checks a workflow against this machine: requests that it can never grant, and settings without effect (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from longshore.contract.context import Context, Problem, Site
+from longshore.engine.schedule.concurrency_limits import find_missing_limits
+from longshore.engine.staging.check_staging import check_staging
+from longshore.plan.ignored_requests import ignored_requests
+from longshore.services.local.executor import format_amount
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+_IGNORED_SETTINGS: Final = (
+    "queue",
+    "accountingGroup",
+    "accountingUser",
+    "mailTo",
+    "whenToMail",
+    "abortReturnValue",
+    "packing",
+)
+"""Settings of a job that this service does not support."""
+_UNUSED_SITE_KEYS: Final = ("partitions", "qos", "directives", "container")
+"""Settings of a site that have no meaning on a single machine."""
+_REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
+
+
+def check_workflow(workflow: Workflow, ctx: Context) -> list[Problem]:
+    """Return the requests of jobs that this machine can never grant, and the settings without effect."""
+    capacity = ctx.probe.capacity if ctx.probe else None
+    problems = [
+        *_unused_site_settings(ctx.site),
+        *ignored_requests(workflow, _IGNORED_SETTINGS, "the local service"),
+        *find_missing_limits(workflow, ctx.settings),
+        *check_staging(workflow, ctx),
+    ]
+    if capacity is None:
+        return problems
+    problems += _unlimited_resources(workflow, capacity)
+    checked_settings: set[int] = set()
+    for job in workflow:
+        # Jobs of one profile share their settings, so one check covers them.
+        if id(job.settings) not in checked_settings:
+            checked_settings.add(id(job.settings))
+            problems += oversized_requests(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
+    return problems
+
+
+def _unlimited_resources(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
+    """Warn of requested resources without a configured amount: every job gets them."""
+    settings = (job.settings for job in workflow)
+    if "disk" not in capacity and any(each.request.disk_b and "requestDisk" not in each.defaulted for each in settings):
+        yield Problem(
+            message="the local service ignores 'requestDisk' without 'resources: {disk: ...}', the amount to share",
+            fatal=False,
+        )
+
+
+def _unused_site_settings(site: Site) -> Iterator[Problem]:
+    """Note the site's settings without effect, for its operator."""
+    unused_keys = [f"'{key}'" for key in _UNUSED_SITE_KEYS if site.settings.get(key)]
+    if (site.settings.get("setup") or {}).get("submit"):
+        unused_keys.append("'setup.submit'")
+    if site.settings.get("fileSystem") == "transfer":
+        unused_keys.append("'fileSystem: transfer'")
+    if unused_keys:
+        yield Problem(
+            message=f"the local service ignores these keys of the site '{site.name}': {', '.join(unused_keys)}",
+            origin=site.origin,
+            fatal=False,
+        )
+
+
+def oversized_requests(
+    subject: str, amounts: Mapping[str, int], capacity: Mapping[str, int], *, job: str | None = None
+) -> Iterator[Problem]:
+    """Yield the parts of a request that are beyond a capacity; `subject` says whose request it is."""
+    for name, amount in amounts.items():
+        if name not in capacity:
+            if name != "disk":
+                yield Problem(
+                    message=f"{subject} asks for {amount} of '{name}', which this machine does not count",
+                    job=job,
+                    key=f"requestResources.{name}",
+                    hint=f"Say how much there is: resources: {{{name}: {amount}}}, or correct the name.",
+                )
+        elif amount > capacity[name]:
+            requested, available = format_amount(name, amount), format_amount(name, capacity[name])
+            yield Problem(
+                message=f"{subject} asks for {requested} of '{name}', and there are only {available}",
+                job=job,
+                key=_REQUEST_KEYS.get(name, f"requestResources.{name}"),
+                hint=f"Ask for less, or, if the machine does have it, say so with resources: {{{name}: ...}}.",
+            )

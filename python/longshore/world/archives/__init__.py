@@ -1,0 +1,1 @@
+"""Archives of directories: their names, and their format."""
