@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from tests.bench.graphs import parents_of, write_ninja
 
-KNOWN = ("ninja", "make", "Parsl", "HyperQueue")
+KNOWN = ("ninja", "make", "Parsl", "HyperQueue", "Snakemake")
 """Names of the programs."""
 
 Write = Callable[[Path, int, int, str], list[str]]
@@ -39,23 +39,32 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
     def round(self, folder: Path, size: int, slots: int, command: str) -> tuple[float, float]:
         """Return jobs per second, and processor milliseconds per job of program and jobs together."""
+        took, used, printed = self._run(folder, size, slots, command)
+        if found := re.search(r"^seconds ([\d.]+)$", printed, re.MULTILINE):
+            # What it says itself, without the time to import it.
+            took = float(found[1])
+        return size / took, used * 1000 / size
+
+    def whole(self, folder: Path, size: int, slots: int, command: str) -> float:
+        """Return the seconds from the start of the program to its end."""
+        return self._run(folder, size, slots, command)[0]
+
+    def _run(self, folder: Path, size: int, slots: int, command: str) -> tuple[float, float, str]:
         (folder / "logs").mkdir()
         argv = self.write(folder, size, slots, command)
-        before = _children_s()
+        before = children_s()
         began = time.perf_counter()
         done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
         took = time.perf_counter() - began
         if done.returncode:
             raise SystemExit(f"{self.name} failed: {(done.stderr or done.stdout)[-500:]}")
-        if found := re.search(r"^seconds ([\d.]+)$", done.stdout, re.MULTILINE):
-            # What it says itself, without the time to import it.
-            took = float(found[1])
-        if (logs := sum(1 for _ in (folder / "logs").iterdir())) < size:
+        if (logs := sum(1 for _ in (folder / "logs").rglob("*.log"))) < size:
             raise SystemExit(f"{self.name} wrote {logs} logs for {size} jobs")
-        return size / took, (_children_s() - before) * 1000 / size
+        return took, children_s() - before, done.stdout
 
 
-def _children_s() -> float:
+def children_s() -> float:
+    """Return the processor time of all processes that this one started and that are over."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -66,7 +75,7 @@ def installed_programs(python: str) -> Iterator[Other]:
     Parameters
     ----------
     python
-        An interpreter that may have Parsl and HyperQueue.
+        An interpreter that may have Parsl, HyperQueue and Snakemake.
     """
     for name, write in (("ninja", _ninja), ("make", _make)):
         if path := shutil.which(name):
@@ -75,6 +84,8 @@ def installed_programs(python: str) -> Iterator[Other]:
         code = f"import {module}; from importlib.metadata import version; print(version('{module}'))"
         if version := _first_line([python, "-c", code]):
             yield Other(name=name, version=version, write=_script(python, script))
+    if version := _first_line([python, "-m", "snakemake", "--version"]):
+        yield Other(name="Snakemake", version=version, write=_snakemake(python))
 
 
 def _first_line(argv: list[str]) -> str:
@@ -97,10 +108,23 @@ def _names(job: int) -> str:
     return " ".join(f"job_{parent}" for parent in parents_of(job))
 
 
+def _snakemake(python: str) -> Write:
+    def write(folder: Path, size: int, slots: int, command: str) -> list[str]:
+        _write_given(folder, size, slots, command)
+        (folder / "Snakefile").write_text(_SNAKEFILE, "utf-8")
+        return [python, "-m", "snakemake", "--cores", str(slots), "--quiet", "all"]
+
+    return write
+
+
+def _write_given(folder: Path, size: int, slots: int, command: str) -> None:
+    given = {"slots": slots, "command": command, "parents": [parents_of(job) for job in range(size)]}
+    (folder / "given.json").write_text(json.dumps(given), "utf-8")
+
+
 def _script(python: str, script: str) -> Write:
     def write(folder: Path, size: int, slots: int, command: str) -> list[str]:
-        given = {"slots": slots, "command": command, "parents": [parents_of(job) for job in range(size)]}
-        (folder / "given.json").write_text(json.dumps(given), "utf-8")
+        _write_given(folder, size, slots, command)
         (folder / "script.py").write_text(script, "utf-8")
         return [python or sys.executable, "script.py"]
 
@@ -149,4 +173,21 @@ with LocalCluster() as cluster:
         tasks.append(run.program(argv, stdout=log, stderr=log, deps=[tasks[parent] for parent in parents]))
     client.wait_for_jobs([client.submit(run)])
     print("seconds", time.perf_counter() - began)
+"""
+
+_SNAKEFILE = """
+import json
+
+given = json.load(open("given.json"))
+parents = given["parents"]
+
+rule all:
+    input: expand("done/{number}", number=range(len(parents)))
+
+rule job:
+    input: lambda wildcards: [f"done/{parent}" for parent in parents[int(wildcards.number)]]
+    output: touch("done/{number}")
+    log: "logs/{number}.log"
+    params: command=given["command"]
+    shell: "{params.command} > {log} 2>&1"
 """

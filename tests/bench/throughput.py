@@ -190,7 +190,9 @@ def comparison_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--folder", help="where runs are kept until the end")
     parser.add_argument("--others", type=known_names(KNOWN), default=KNOWN, help="names of programs, with commas")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has Parsl and HyperQueue")
+    parser.add_argument(
+        "--python", default=sys.executable, help="an interpreter that has Parsl, HyperQueue and Snakemake"
+    )
     return parser
 
 
