@@ -31,6 +31,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState, state_of_run
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import write_card, write_snapshot
 
 LABELS = ("a", "b")
@@ -65,10 +66,12 @@ def course() -> list[Event]:
 class WrittenRun:
     """A run directory whose journal and snapshot a test writes."""
 
-    def __init__(self, root: Path, *, retries: int = 0) -> None:
+    def __init__(self, root: Path, *, retries: int = 0, request: Request | None = None) -> None:
         self.run = RunPaths(root)
         self.run.journal.mkdir(parents=True)
-        settings = tuple(JobSettings(label=label, number_of_retries=retries) for label in LABELS)
+        settings = tuple(
+            JobSettings(label=label, number_of_retries=retries, request=request or Request()) for label in LABELS
+        )
         header = WorkflowHeader(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
         jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
         self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))

@@ -152,6 +152,14 @@ def test_a_screen_reader_has_a_name_for_whatever_can_be_used(page: Page) -> None
     assert {"main", "banner", "contentinfo", "columnheader", "rowheader"} <= {role for role, _ in roles}
 
 
+def test_no_long_word_widens_a_page(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page()
+    page.resize(400, 900)
+    (tmp_path / "page.html").write_text(render_run_page(example_page("x" * 2000, ["x" * 2000])), "utf-8")
+    page.open((tmp_path / "page.html").as_uri())
+    assert page.run("document.documentElement.scrollWidth") <= 400
+
+
 @pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_page_fits_any_width_and_can_be_read(page: Page, width: int, dark: bool) -> None:

@@ -40,8 +40,12 @@ def test_names_that_mean_nothing_are_errors(cli: Cli, write_run: WriteRun) -> No
     none = cli("stats", "B")
     assert (none.returncode, "'B'" in none.stderr) == (5, True)
     assert cli("submit", write_run(TEXT, TASKS), "--wait").returncode == 0
-    unknown = cli("stats", "@last", "Bb")
-    assert (unknown.returncode, "'Bb'" in unknown.stderr) == (5, True)
+    for words in (("@last", "Bb"), ("Bb",)):
+        unknown = cli("stats", *words)
+        assert (unknown.returncode, "neither a run nor a label of run" in unknown.stderr) == (5, True)
+        assert "Did you mean 'B'?" in unknown.stderr
+    assert "Its labels: 'A', 'B'." in cli("suggest-resources", "calibrate").stderr
+    assert "Did you mean '@last'?" in cli("stats", "@lst").stderr
     label = cli("stats", "@last", "--label", "Bb")
     assert (label.returncode, "there is no label 'Bb'" in label.stderr) == (5, True)
     assert cli("stats", "@last", "--csv", "--json").returncode == 2

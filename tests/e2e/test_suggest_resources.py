@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,15 @@ INSTANCES = ROOT / "tests" / "data" / "wfinstances"
 
 def total(cli: Cli, run: str) -> Any:
     return cli("stats", run, "--json").json["runs"][0]["total"]
+
+
+def attempts_of(cli: Cli, run: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(cli("export", run, "--format", "csv").stdout.splitlines()))
+
+
+def memory_b_s(attempt: dict[str, str]) -> float:
+    """Requested memory times run time of an attempt."""
+    return float(attempt["run_s"]) * int(attempt["requested_memory_b"])
 
 
 def run_of(cli: Cli, path: str) -> str:
@@ -46,10 +56,17 @@ def test_a_second_run_of_an_instance_has_no_retries(
     assert before["badput_causes"].keys() == {"OOM"}
     told = cli("suggest-resources", first, "--over", "run.yaml", "--output", "tuned.yaml", "--json").json
     assert (told["expected_retries"], told["avoided_retries"]) == (0, before["retries"])
-    after = total(cli, run_of(cli, "tuned.yaml"))
+    second = run_of(cli, "tuned.yaml")
+    after = total(cli, second)
     assert (after["retries"], after["badput"]["attempts"]) == (0, 0)
     saved_s = before["badput"]["core_s"] - after["badput"]["core_s"]
     assert saved_s == before["badput"]["core_s"] > 0.0
+    attempts, tuned = attempts_of(cli, first), attempts_of(cli, second)
+    taken = sum(map(memory_b_s, attempts))
+    # The run times are those of the first run: the machine has other things to do in the second.
+    run_s = {row["job"]: float(row["run_s"]) for row in attempts if row["state"] == "SUCCEEDED"}
+    needed = sum(run_s[row["job"]] * int(row["requested_memory_b"]) for row in tuned)
+    assert told["saved_memory_b_s"] == pytest.approx(taken - needed, rel=0.01, abs=taken * 0.001)
 
 
 TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"])}

@@ -303,7 +303,8 @@ def _usage_error(error: click.ClickException) -> LongshoreError:
     ctx = getattr(error, "ctx", None)
     help_hint = f"See: {ctx.command_path if ctx else 'longshore'} -h"
     if not isinstance(error, click.NoSuchOption):
-        text = error.format_message().removesuffix(".")
+        # Click lists choices line by line.
+        text = " ".join(error.format_message().split()).removesuffix(".")
         return UsageError(text[:1].lower() + text[1:], hint=help_hint)
     known = [name for each in ctx.command.params for name in each.opts] if ctx else []
     advice = option_advice(error.option_name, (ctx.info_name or "") if ctx else "", known)

@@ -8,6 +8,7 @@ from tests.app.page.page_examples import MIB, example_page, requests_of
 from longshore.app.page.advice import find_advice
 from longshore.app.page.page_data import PageAdvice, RunPage
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+from longshore.model.run.states import Cause
 
 
 def with_hosts(failed: dict[str, tuple[int, int]]) -> RunPage:
@@ -34,6 +35,18 @@ def test_what_failed_comes_before_what_is_wasted() -> None:
     ]
 
 
+def test_several_labels_that_fail_are_one_advice() -> None:
+    page = example_page()
+    assert page.report.summary is not None
+    (failure,) = page.report.summary.failures
+    failures = (failure, msgspec.structs.replace(failure, label="isr", cause=Cause.EXIT, count=1, unread=3))
+    summary = msgspec.structs.replace(page.report.summary, failures=failures)
+    changed = msgspec.structs.replace(page, report=msgspec.structs.replace(page.report, summary=summary))
+    repair, *_ = find_advice(changed)
+    assert repair.text == "Repair the commands or the data of 2 labels"
+    assert repair.why == "Jobs that failed: isr: 4 jobs, warp: 2 jobs."
+
+
 def test_a_host_where_most_attempts_fail_is_named() -> None:
     assert hosts_to_avoid({"good": (1, 100), "bad": (9, 10)}) == ["Avoid the host bad, or have it repaired"]
 
@@ -56,10 +69,11 @@ def without_failures() -> RunPage:
     return msgspec.structs.replace(page, report=report, hosts={}, labels=page.labels[:1])
 
 
-def test_memory_that_hardly_costs_anything_is_advised_alone_and_in_seconds() -> None:
-    assert advice_on_memory(0.01, example_page()) == []
-    (advice,) = advice_on_memory(0.01, without_failures())
-    assert advice.why.endswith("This would have saved 0.6 GiB seconds.")
+def test_memory_that_hardly_costs_anything_is_advised_last_with_what_it_would_have_saved() -> None:
+    for page in (example_page(), without_failures()):
+        (advice,) = advice_on_memory(0.01, page)
+        assert advice.why.endswith("This would have saved 0.6 GiB seconds.")
+        assert find_advice(page, requests_of([0.01] * 20, [60.0 * MIB] * 20, "warp"))[-1] == advice
     for page in (example_page(), without_failures()):
         (advice,) = advice_on_memory(60.0, page)
         assert "saved" not in advice.why

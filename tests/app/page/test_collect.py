@@ -16,9 +16,10 @@ from longshore.app.page.render import render_run_page
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
-from longshore.model.run.event import Ended, Event, Started
+from longshore.model.run.event import Ended, Event, Retry, Started
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.request import Request
 
 LATER = NOW + 100
 
@@ -58,6 +59,18 @@ def test_counts_of_all_parts_agree(tmp_path: Path) -> None:
     assert page.drawing is not None
     assert {box.name: box.jobs for box in page.drawing.boxes} == {"a": 3, "b": 3}
     assert [each.command.split()[1] for each in page.commands] == ["logs", "restart", "restart", "restart"]
+
+
+def test_the_request_of_a_label_is_not_that_of_its_retries(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run", request=Request(memory_b=100))
+    run.begin()
+    for event in course():
+        raised = isinstance(event, Retry)
+        run.write(msgspec.structs.replace(event, request=Request(memory_b=400)) if raised else event)
+    page = page_of(run)
+    assert page.report.summary is not None
+    assert page.report.summary.labels["a"].requested_memory_b == 400, "the largest, in the text report"
+    assert [row.requested_memory_b for row in page.labels] == [100, 100]
 
 
 def test_a_job_that_runs_ends_with_the_report(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from longshore.app.page.page_data import RunPage
 from longshore.app.page.render import content_policy, render_run_page, shown_cpu_use
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.distribution import distribution_of
-from longshore.model.run.report import RunReport
+from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.states import JobState
 
 SECTIONS = (
@@ -197,3 +197,10 @@ def test_more_than_the_requested_processors_is_shown_of_long_attempts(
         run_s=distribution_of([run_s]), cpu_efficiency=distribution_of([] if use is None else [use])
     )
     assert shown_cpu_use(found) == shown
+
+
+def test_a_run_time_below_a_tenth_of_a_second_is_not_0() -> None:
+    page = example_page()
+    job = JobReport(name="quick", label="isr", state=JobState.SUCCEEDED, attempts=1, run_s=0.024)
+    text = " ".join(Reader(render_run_page(msgspec.structs.replace(page, jobs=(job,)))).text)
+    assert "0.02 s" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -121,6 +122,26 @@ def test_savings_count_the_attempts_that_would_fail() -> None:
     others = 99 * 100.0 * (1000 * MIB - memory.suggested)
     failed, retried = 100.0 * memory.suggested, 100.0 * 2 * memory.suggested
     assert found.memory_b_s == pytest.approx(others - failed + 100.0 * 1000 * MIB - retried)
+
+
+@pytest.mark.parametrize(
+    ("core_s", "gib_s", "words"),
+    [
+        (7200.0, 3.0, "2.0 core hours, 3.0 GiB seconds of requested memory and 2 failed attempts, with no retry"),
+        (0.01, -0.01, "0.0 core seconds, 0.0 GiB seconds of requested memory and 2 failed attempts, with no retry"),
+        (2.8, -1.0, "2.8 core seconds and 2 failed attempts, and taken 1.0 GiB seconds more of requested memory, "),
+        (
+            -2.0,
+            -1.0,
+            "2 failed attempts, and taken 2.0 core seconds more and 1.0 GiB seconds more of requested memory, ",
+        ),
+    ],
+)
+def test_what_would_have_been_taken_more_is_no_saving(core_s: float, gib_s: float, words: str) -> None:
+    changed = suggest_requests("a", [failure(0, Cause.OOM), success(0, 2000, number=2)], [REQUEST])
+    suggestion = msgspec.structs.replace(changed, core_s=core_s, memory_b_s=gib_s * 1024 * MIB, avoided_retries=2)
+    advice = RequestAdvice(runs=(), margin=1.2, suggestions=[suggestion], sections={}, written={})
+    assert advice.savings.startswith(words)
 
 
 def test_a_written_advice_is_whole_or_not_there(tmp_path: Path) -> None:

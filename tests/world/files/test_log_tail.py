@@ -31,6 +31,8 @@ def written(tmp_path: Path, text: bytes) -> Path:
         (b"windows\r\nlines\r\n", ("windows", "lines")),
         (b"\x1b[2Jclear\n", ("\x1b[2Jclear",)),
         (b"caf\xe9\n", ("caf\ufffd",)),
+        (b"begin\n" + bytes(100_000), ("<null characters>",)),
+        (b"begin\n" + bytes(1000) + b"end\0\n", ("begin", "<null characters>end\0")),
     ],
 )
 def test_last_lines(tmp_path: Path, text: bytes, lines: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
+from longshore.app.inspect.find_jobs import first_of
 from longshore.app.page.page_data import LabelRow, PageAdvice, RunPage
 from longshore.app.statistics.request_advice import GIB, RequestAdvice, describe_over_time
 from longshore.app.statistics.requests_yaml import describe_value, suggestion_yaml
@@ -20,10 +21,14 @@ from longshore.model.text_format import failure_text
 from longshore.model.wording import count_noun
 
 _LEAST_HOST_FAILURES: Final = 3
+_MAX_LABELS: Final = 8
+"""Labels with failures that a line names."""
 _LEAST_SHARE: Final = 0.5
 """Part of a request by which a lower one must differ to be worth a line, and a higher one where nothing failed."""
 _LEAST_SAVING_B_S: Final = 0.01 * GIB * 3600
 """Requested memory over time whose saving is worth a line beside other advice."""
+_MAX_TINY: Final = 1
+"""Smaller requests that save less than that, beside other advice."""
 _PAYLOAD_CAUSES: Final = (Cause.EXIT, Cause.SIGNAL, Cause.OUTPUT_MISSING, Cause.PREDICATE, Cause.OUTPUT, None)
 _NOUNS: Final = {"requestMemory": "memory", "requestWalltime": "run time", "requestCpus": "processors"}
 _LIMITS: Final = {"requestMemory": Cause.OOM, "requestWalltime": Cause.WALLTIME}
@@ -32,8 +37,8 @@ _LIMITS: Final = {"requestMemory": Cause.OOM, "requestWalltime": Cause.WALLTIME}
 def find_advice(page: RunPage, requests: RequestAdvice | None = None) -> tuple[PageAdvice, ...]:
     """Return advice for a run: what would have kept attempts from failing, repairs, hosts, then smaller requests.
 
-    `requests` are suggestions for its labels, where its attempts are known. Less memory that saves next to nothing is
-    advised only where nothing else is.
+    `requests` are suggestions for its labels, where its attempts are known. Of less memory that saves next to nothing,
+    only the largest saving is advised beside other advice.
     """
     failures = page.report.summary.failures if page.report.summary else ()
     suggestions = {each.label: each for each in requests.suggestions} if requests else {}
@@ -53,9 +58,11 @@ def find_advice(page: RunPage, requests: RequestAdvice | None = None) -> tuple[P
             saving = f"This would have saved {describe_over_time(suggestion.memory_b_s / GIB, 'GiB')}."
             advice = _advise_on_requests(requests, suggestion, fitting)
             tiny.append(structs.replace(advice, why=f"{advice.why} {saving}"))
-    repairs = [each for row in page.labels for each in _advise_on_failures(row, failures)]
     smaller.sort(key=lambda advice: -suggestions[advice.label].memory_b_s)
-    return (*larger, *repairs, *_advise_on_hosts(page), *smaller) or tuple(tiny)
+    others = (*_advise_on_failures(page, failures), *_advise_on_refusals(page), *_advise_on_hosts(page))
+    tiny.sort(key=lambda advice: -suggestions[advice.label].memory_b_s)
+    found = (*larger, *others, *smaller)
+    return (*found, *tiny[: _MAX_TINY if found else None])
 
 
 def _is_worth_a_line(value: SuggestedValue, row: LabelRow) -> bool:
@@ -94,25 +101,44 @@ def _advise_on_requests(
     )
 
 
-def _advise_on_failures(row: LabelRow, failures: tuple[Failure, ...]) -> Iterator[PageAdvice]:
-    """Yield advice on what made jobs of a label fail beside their requests."""
-    groups = [each for each in failures if each.label == row.name and each.cause in _PAYLOAD_CAUSES]
-    if groups:
-        first = groups[0]
-        number = sum(each.count for each in groups) + first.unread
+def _advise_on_failures(page: RunPage, failures: tuple[Failure, ...]) -> Iterator[PageAdvice]:
+    """Yield advice on what made jobs fail beside their requests: one for all labels, as each failure is beside it."""
+    groups: dict[str, list[Failure]] = {row.name: [] for row in page.labels}
+    for failure in failures:
+        if failure.label in groups and failure.cause in _PAYLOAD_CAUSES:
+            groups[failure.label].append(failure)
+    failed = {label: found for label, found in groups.items() if found}
+    if len(failed) == 1:
+        ((label, (first, *_)),) = failed.items()
         how = failure_text(first.cause, first.exit_code, first.signal)
         yield PageAdvice(
-            label=row.name,
-            text=f"Repair the command or the data of {row.name}",
-            why=f"{count_noun(number, 'job')} failed, such as {first.job} ({how})"
+            label=label,
+            text=f"Repair the command or the data of {label}",
+            why=f"{_failed_jobs(failed[label])} failed, such as {first.job} ({how})"
             + (f": {first.message}" if first.message else "."),
         )
-    if lost := row.statistics.badput_causes.get(Cause.SUBMIT):
+    elif failed:
+        numbers = [f"{label}: {_failed_jobs(found)}" for label, found in failed.items()]
         yield PageAdvice(
-            label=row.name,
-            text=f"Change what {row.name} requests: it was refused",
-            why=f"{count_noun(lost.attempts, 'attempt')} could not be submitted or started.",
+            label="",
+            text=f"Repair the commands or the data of {len(failed):,} labels",
+            why=f"Jobs that failed: {first_of(numbers, _MAX_LABELS)}.",
         )
+
+
+def _failed_jobs(groups: list[Failure]) -> str:
+    return count_noun(sum(each.count for each in groups) + groups[0].unread, "job")
+
+
+def _advise_on_refusals(page: RunPage) -> Iterator[PageAdvice]:
+    """Yield advice on labels whose jobs the workload manager refused."""
+    for row in page.labels:
+        if lost := row.statistics.badput_causes.get(Cause.SUBMIT):
+            yield PageAdvice(
+                label=row.name,
+                text=f"Change what {row.name} requests: it was refused",
+                why=f"{count_noun(lost.attempts, 'attempt')} could not be submitted or started.",
+            )
 
 
 def _advise_on_hosts(page: RunPage) -> Iterator[PageAdvice]:

@@ -111,6 +111,7 @@ def _label_rows(
     expected = report.expected_labels or {}
     summaries = report.summary.labels if report.summary else {}
     run_s, memory_b = _values(attempts) if attempts else ({}, {})
+    requested = _requested_memory(attempts) if attempts else {}
     for label, counts in report.labels.items():
         summary = summaries.get(label)
         yield LabelRow(
@@ -120,8 +121,18 @@ def _label_rows(
             statistics=grouped.labels.get(label, AttemptStatistics()) if grouped else AttemptStatistics(),
             run_s=run_s.get(label, ()),
             memory_b=memory_b.get(label, ()),
-            requested_memory_b=summary.requested_memory_b if summary else None,
+            # What the label requests; a retry may request more.
+            requested_memory_b=requested.get(label, summary.requested_memory_b if summary else None),
         )
+
+
+def _requested_memory(attempts: RunAttempts) -> dict[str, int]:
+    """Return the largest memory that the first attempts of each label request."""
+    requested: dict[str, int] = {}
+    for settings in attempts.table.header.settings:
+        if settings.request.memory_b is not None:
+            requested[settings.label] = max(settings.request.memory_b, requested.get(settings.label, 0))
+    return requested
 
 
 def _values(attempts: RunAttempts) -> tuple[dict[str, Sequence[float]], dict[str, Sequence[float]]]:

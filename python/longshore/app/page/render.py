@@ -197,6 +197,13 @@ def _legend(palette: Palette, labels: list[str]) -> list[tuple[str, str]]:
     return [*shown, ("lx", "other labels")] if palette.has_others else shown
 
 
+def _duration(seconds: float | None) -> str:
+    """Return a duration, empty if unknown; many jobs take less than the tenth of a second that is shown elsewhere."""
+    if seconds is not None and 0.0 < seconds < 0.995:
+        return f"{seconds:.2f} s"
+    return "" if seconds is None else format_duration(seconds)
+
+
 def _failure_groups(page: RunPage) -> Iterator[tuple[Failure, str]]:
     """Yield each group of failures with how its jobs ended."""
     for failure in page.report.summary.failures if page.report.summary else ():
@@ -222,7 +229,7 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.FunctionLoader(_asset),
     )
     environment.filters |= {
-        "duration": lambda seconds: "" if seconds is None else format_duration(seconds),
+        "duration": _duration,
         "short": tick_duration,
         "size": lambda amount: "" if amount is None else format_size(round(amount)),
         "moment": format_moment,

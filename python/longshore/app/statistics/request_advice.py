@@ -24,6 +24,8 @@ from longshore.world.files.read_file import read_record
 _DEFAULT_LAYERS: Final = frozenset({"defaults", "site"})
 GIB: Final = 1024 * MIB
 _SECTIONS: Final = ("pipetask", "cluster")
+_NOTHING: Final = 0.05
+"""Amount times seconds that is shown as 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,17 +70,23 @@ class RequestAdvice:
 
     @property
     def savings(self) -> str:
-        """What the runs would have saved, and lost again, in words."""
-        memory = describe_over_time(self.memory_b_s / GIB, "GiB")
+        """What the runs would have saved, and taken more than they did, in words."""
+        amounts = ((self.core_s, "core", ""), (self.memory_b_s / GIB, "GiB", " of requested memory"))
+        saved = [describe_over_time(amount, unit) + what for amount, unit, what in amounts if amount > -_NOTHING]
+        taken = [
+            f"{describe_over_time(-amount, unit)} more{what}" for amount, unit, what in amounts if amount <= -_NOTHING
+        ]
+        retries = count_noun(self.avoided_retries, "failed attempt")
         expected = count_noun(self.expected_retries, "retried job") if self.expected_retries else "no retry"
         return (
-            f"{describe_over_time(self.core_s, 'core')}, {memory} of requested memory and "
-            f"{count_noun(self.avoided_retries, 'failed attempt')}, with {expected}"
+            f"{', '.join(saved)}{' and ' if saved else ''}{retries}"
+            f"{', and taken ' if taken else ''}{' and '.join(taken)}, with {expected}"
         )
 
 
 def describe_over_time(seconds: float, unit: str) -> str:
     """Format an amount times seconds, in hours if these are not very small."""
+    seconds = 0.0 if abs(seconds) < _NOTHING else seconds
     hours = seconds / 3600
     return f"{hours:,.1f} {unit} hours" if abs(hours) >= 1.0 else f"{seconds:,.1f} {unit} seconds"
 

@@ -83,15 +83,35 @@ def find_runs_and_labels(
         opened = _last_run(others)
         runs[str(opened.run.root)] = opened
     known = list(dict.fromkeys(label for opened in runs.values() for label in opened.card.labels))
+    named = _name_runs([opened.card.id for opened in runs.values()])
     for name, unknown in others.items():
         if name not in known:
-            raise unknown
+            raise _unknown_name(name, unknown, known, named)
     for label in labels:
         if label not in known:
-            named = " and ".join(f"'{opened.card.id}'" for opened in runs.values())
-            hint = did_you_mean(label, known, likeness=NAME_LIKENESS) or f"There is {first_names(sorted(known))}."
-            raise RunNotFoundError(f"there is no label '{label}' in run {named}", hint=hint)
+            raise RunNotFoundError(f"there is no label '{label}' in {named}", hint=_near_labels(label, known))
     return list(runs.values()), list(dict.fromkeys((*others, *labels)))
+
+
+def _unknown_name(name: str, unknown: RunNotFoundError, labels: Sequence[str], named: str) -> RunNotFoundError:
+    """Return the error for a name that is neither a run nor a label, with the run or the labels that it may mean."""
+    if name.startswith(("@", ".", "~")) or "/" in name:
+        return unknown
+    near = did_you_mean(name, labels, likeness=NAME_LIKENESS)
+    if not near and unknown.hint.startswith("Did you mean"):
+        near = unknown.hint
+    return RunNotFoundError(
+        f"'{name}' is neither a run nor a label of {named}", hint=near or _near_labels(name, labels)
+    )
+
+
+def _near_labels(name: str, labels: Sequence[str]) -> str:
+    near = did_you_mean(name, labels, likeness=NAME_LIKENESS)
+    return near or (f"Its labels: {first_names(sorted(labels))}." if labels else "It has no label.")
+
+
+def _name_runs(ids: Sequence[str]) -> str:
+    return f"run '{ids[0]}'" if len(ids) == 1 else f"the runs {first_names(ids)}"
 
 
 def _last_run(others: Mapping[str, RunNotFoundError]) -> OpenRun:

@@ -15,13 +15,16 @@ _MAX_LINE_LENGTH: Final = 500
 """Characters of a line that are shown."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*[mK]")
 """Escape sequences for colours and erasing, meaningless in a file."""
+_NULLS: Final = re.compile(r"\x00{3,}")
+"""A hole of a sparse file, as a crash or a log rotation leaves it."""
 
 
 def read_tail(path: Path, lines: int) -> tuple[str, ...] | None:
     r"""Return the last lines of a log without trailing empty ones; ``None`` if it cannot be read.
 
-    Removes colours, and keeps only the last version of a line that was rewritten in place (``\r``). All other control
-    characters stay, so a caller that prints to a terminal must escape them.
+    Removes colours, keeps only the last version of a line that was rewritten in place (``\r``), and replaces a hole of
+    a sparse file by a few words. All other control characters stay, so a caller that prints to a terminal must escape
+    them.
     """
     try:
         file = open_to_read(path)
@@ -42,5 +45,5 @@ def read_tail(path: Path, lines: int) -> tuple[str, ...] | None:
 
 
 def _clean_line(line: str) -> str:
-    cleaned = _COLOUR.sub("", line).rstrip().rpartition("\r")[2].expandtabs()
+    cleaned = _NULLS.sub("<null characters>", _COLOUR.sub("", line)).rstrip().rpartition("\r")[2].expandtabs()
     return cleaned if len(cleaned) <= _MAX_LINE_LENGTH else f"{cleaned[: _MAX_LINE_LENGTH - 1]}…"
