@@ -66,6 +66,15 @@ def test_what_belongs_to_the_run_that_was_named(cli: Cli, runs: tuple[str, str])
     assert offered(cli, "longshore logs nope ") == [], "no run, and no word about it"
 
 
+def test_archives_and_what_can_be_cleaned(cli: Cli, runs: tuple[str, str]) -> None:
+    assert cli("archive", runs[0], "--output", "kept.tar.gz").returncode == 0
+    for line in ("longshore stats k", "longshore report --id k", "longshore draw k"):
+        assert offered(cli, line) == ["kept.tar.gz"]
+    assert offered(cli, "longshore cancel k") == [], "an archive can only be looked at"
+    assert offered(cli, "longshore clean --what ") == ["caches", "logs", "temporary"]
+    assert "digraph" in cli("draw", "kept.tar.gz").stdout
+
+
 def test_the_rest(cli: Cli) -> None:
     assert offered(cli, "longshore re") == ["report", "release", "restart", "resume"]
     assert "local" in offered(cli, "longshore submit x.yaml --compute-site ")

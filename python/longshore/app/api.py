@@ -375,7 +375,7 @@ def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     Parameters
     ----------
     paths
-        Run directories, or directories above them.
+        Run directories, archives of runs, or directories above run directories.
     """
     from longshore.app.inspect import registry
 

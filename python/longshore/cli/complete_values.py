@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -58,15 +59,35 @@ def _is_candidate(item: CompletionItem[str], incomplete: str) -> bool:
     return item.type != "plain" or (item.value.startswith(incomplete) and is_safe)
 
 
-def _complete_runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+def _complete_runs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
     if "/" in incomplete or incomplete.startswith((".", "~")):
-        yield CompletionItem(incomplete, type="dir")
+        # An archive of a run is a file.
+        yield CompletionItem(incomplete, type="file" if ctx.info_name in _ARCHIVE_READERS else "dir")
         return
+    if ctx.info_name in _ARCHIVE_READERS:
+        yield from _complete_archives(incomplete)
     runs = api.known_runs()
     if runs:
         yield CompletionItem("@last", help=f"newest: {runs[0][1]}")
     for name, title in runs:
         yield CompletionItem(name, help=title)
+
+
+def _complete_archives(incomplete: str) -> Iterator[CompletionItem[str]]:
+    """Complete archives in the working directory."""
+    from longshore.world.archives.archive_names import archive_suffix
+
+    with os.scandir() as entries:
+        names = sorted(entry.name for entry in entries if archive_suffix(entry.name) and entry.is_file())
+    for name in names if incomplete else ():
+        yield CompletionItem(name, help="archive of a run")
+
+
+def _complete_kinds(_: click.Context, __: str) -> Items:
+    """Complete a kind of files; behind a comma, shells read the next word."""
+    from longshore.cli.control.clean import KINDS
+
+    return map(CompletionItem, KINDS)
 
 
 def _complete_jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
@@ -88,7 +109,9 @@ def _complete_labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]
 def _complete_references(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
     """Complete runs, and behind a run its labels too."""
     if next(_typed_arguments(ctx), None):
-        yield from _complete_labels(ctx, incomplete)
+        # The first word may be the one that is typed, and no run yet.
+        with suppress(LongshoreError):
+            yield from list(_complete_labels(ctx, incomplete))
     yield from _complete_runs(ctx, incomplete)
 
 
@@ -150,6 +173,22 @@ def _complete_pairs(ctx: click.Context, incomplete: str) -> Items:
     return complete_changes() if ctx.info_name == "set" else _complete_settings(ctx, incomplete)
 
 
+_ARCHIVE_READERS: Final = frozenset(
+    {
+        "report",
+        "status",
+        "logs",
+        "explain",
+        "show-job",
+        "draw",
+        "events",
+        "export",
+        "stats",
+        "suggest-resources",
+        "forget",
+    }
+)
+"""Commands that take an archive of a run as well."""
 _RUN_PARAMETERS: Final = ("run", "reference")
 _COMPLETERS: Final[Mapping[str, Completer]] = {
     **dict.fromkeys([*_RUN_PARAMETERS, "runs"], _complete_runs),
@@ -166,5 +205,6 @@ _COMPLETERS: Final[Mapping[str, Completer]] = {
     "site": _complete_sites,
     "name": _complete_site_names,
     "wms_service_class": _complete_services,
+    "what": _complete_kinds,
 }
 """Completion function per parameter name."""

@@ -13,6 +13,7 @@ from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.inspect.logs import find_logs
+from longshore.app.inspect.registry import adopt
 from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.maintain.archive import ArchiveResult, archive_run
 from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
@@ -27,7 +28,7 @@ from longshore.world.archives.run_archive import write_archive
 from longshore.world.files.system import files
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.registry import RegistryEntry, registered_path, state_folder, write_entry
+from longshore.world.runs.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
 
@@ -295,3 +296,33 @@ def test_a_file_that_is_no_archive_of_a_run_is_refused(written: WrittenRun, tmp_
     with pytest.raises(RunNotFoundError, match="there is no run in the archive"):
         open_run(str(other))
     assert not list((state_folder() / "archives").iterdir())
+
+
+def test_the_id_of_an_adopted_archive_leads_to_it(written: WrittenRun, tmp_path: Path) -> None:
+    path = archive(written, tmp_path / "kept.tar.gz").path
+    (refused,) = adopt([path])
+    assert refused.error is not None
+    assert f"'{written.run.root}' as well" in refused.error.message, "the directory is the run"
+    remove_entry("k7f3aa")
+    (adopted,) = adopt([path])
+    assert (adopted.error, adopted.former_path) == (None, None)
+    assert registered_path("k7f3aa") == str(path)
+    (listed,) = list_runs(RunQuery(), now=time.time()).reports
+    assert (listed.id, listed.state) == ("k7f3aa", JobState.FAILED)
+    assert status_run(open_run("k7f3aa")).state is JobState.FAILED
+    path.write_bytes(b"no archive")
+    (damaged,) = adopt([path])
+    assert damaged.error is not None
+    assert "is damaged, or none" in damaged.error.message
+
+
+def test_a_log_with_a_hole_takes_no_room_once_it_is_unpacked(written: WrittenRun) -> None:
+    log = written.run.logs / "a" / "00" / "j0.1.log"
+    with log.open("r+b") as file:
+        file.truncate(30 << 20)
+        file.seek(0, os.SEEK_END)
+        file.write(b"end\n")
+        file.truncate(60 << 20)
+    unpacked = open_run(str(archive(written).path)).run.logs / "a" / "00" / "j0.1.log"
+    assert unpacked.read_bytes() == log.read_bytes()
+    assert unpacked.stat().st_blocks * 512 < 8 << 20

@@ -19,10 +19,14 @@ from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
+from longshore.contract.context import RunPaths
+from longshore.engine.keeper_io.keeper_records import KeeperRecord
+from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
+from longshore.world.host import host_name
 from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
 from longshore.world.runs.removed_files import read_cleanings
 from longshore.world.runs.run_directory import read_card, write_card
@@ -187,6 +191,36 @@ def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path
     assert not draft.exists()
     assert young.exists()
     assert run.card.exists()
+
+
+def keeper_file(run: RunPaths, tmp: Path, *, host: str = "") -> Path:
+    """The file of a keeper that had a folder for the temporary directories of attempts."""
+    record = KeeperRecord(pid=1, host=host or host_name(), boot="b", tmp=str(tmp))
+    run.keeper.mkdir(exist_ok=True)
+    path = run.keeper / f"{tmp.name}.jsonl"
+    path.write_bytes(msgspec.json.encode(record) + b"\n")
+    return path
+
+
+def test_temporary_directories_that_killed_keepers_left_go(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", set()).run
+    folders = [tmp_path / f"{temporary_prefix()}{name}" for name in ("left", "gone", "damaged", "far", "link")]
+    left, gone, damaged, far, link = folders
+    strange = tmp_path / "strange"
+    for folder in (left, damaged, far, strange):
+        (folder / "0.1").mkdir(parents=True)
+        (folder / "0.1" / "data").write_text("12345", "utf-8")
+    link.symlink_to(strange)
+    for folder in (left, gone, link, strange):
+        keeper_file(run, folder)
+    keeper_file(run, far, host="other")
+    path = keeper_file(run, damaged)
+    path.write_bytes(path.read_bytes()[:-2])
+    plan = plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER)
+    assert [(file.path, file.kind, file.size_b) for file in plan.files] == [(left, RemovableKind.TEMPORARY, 5)]
+    assert not clean(plan, now=AFTER).failed
+    assert not left.exists()
+    assert all(folder.exists() for folder in (damaged, far, strange))
 
 
 def test_a_damaged_run_is_skipped_with_the_reason(tmp_path: Path) -> None:

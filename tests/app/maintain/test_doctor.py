@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from tests.app.written_run import NOW, WrittenRun, course
 from longshore.app.maintain.check_installation import check_plugins, version_numbers
 from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import judge_clock, judge_inodes, judge_space, judge_umask
-from longshore.app.maintain.check_processes import run_of_process
+from longshore.app.maintain.check_processes import check_scratch, run_of_process
 from longshore.app.maintain.check_runs import (
     check_claims,
     check_engines,
@@ -24,6 +26,7 @@ from longshore.app.maintain.check_runs import (
 )
 from longshore.app.maintain.check_services import service_checks
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState, run_checks
+from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
 from longshore.world.runs.claims import claims_folder
@@ -169,6 +172,53 @@ def test_a_run_that_ends_during_the_look_is_over_and_not_dead(tmp_path: Path, mo
     found = list(check_engines([entry]))
     assert not rest
     assert [(each.state, each.message) for each in found] == [(OK, "0 runs in progress")]
+
+
+def test_many_runs_are_looked_at_side_by_side_and_within_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = []
+    for number in range(20):
+        written = submitted(tmp_path / f"run{number}", f"k7f3{number:02}")
+        written.begin()
+        entries.append(register(written))
+    found = [each.hint for each in check_engines(entries, limit_s=60.0) if each.state is WARNING]
+    assert found == [f"longshore resume k7f3{number:02}" for number in reversed(range(20))]
+    release, hung, flock = threading.Event(), submitted(tmp_path / "hung", "k7f3zz"), files.flock
+    hung.begin()
+    hung.run.engine_lock.touch()
+    entries.append(register(hung))
+    inode = hung.run.engine_lock.stat().st_ino
+
+    def hang(file: int, operation: int) -> None:
+        if os.fstat(file).st_ino == inode:
+            release.wait(60.0)
+        flock(file, operation)
+
+    monkeypatch.setattr(files, "flock", hang)
+    try:
+        results = [each for each in check_engines(entries, limit_s=2.0) if each.state is WARNING]
+    finally:
+        release.set()
+    assert results[-1].message == f"only {len(results) - 1} unfinished runs of yours could be looked at within 2 s"
+    assert {each.hint for each in results[:-1]} <= set(found)
+
+
+def test_temporary_files_that_nothing_uses_are_found(tmp_path: Path) -> None:
+    old, used, young = (tmp_path / f"{temporary_prefix()}{name}" for name in ("old", "used", "young"))
+    for folder in (old, used, young, tmp_path / "longshore-else"):
+        folder.mkdir()
+        if folder != young:
+            os.utime(folder, (NOW, NOW))
+    now = young.stat().st_mtime + 60
+    with subprocess.Popen(["sleep", "60"], cwd=used) as process:
+        (note,) = check_scratch(tmp_path, now=now)
+        process.kill()
+    assert "1 folder, such as" in note.message
+    assert old.name in note.message
+    old.rmdir()
+    used.rmdir()
+    assert not list(check_scratch(tmp_path, now=now))
 
 
 def test_a_claim_without_an_engine_is_a_stale_lock() -> None:

@@ -7,16 +7,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from longshore.app.inspect.trust import RunContents
+from longshore.app.report.brief_report import status_run
 from longshore.app.runs.mirror_run import mirror_directory
 from longshore.app.runs.open_run import is_missing, is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
+from longshore.world.archives.archive_names import is_archive
 from longshore.world.runs.find_run import find_run
 from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.registry import (
     RegistryEntry,
+    file_stamp,
     has_entry,
     read_entries,
     read_entry,
@@ -52,7 +57,7 @@ class ForgottenRun:
 
 
 def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
-    """Register runs from run directories, or from all run directories below the given ones."""
+    """Register runs from run directories or archives, or from all run directories below the given folders."""
     return [outcome for path in paths for outcome in _adopt_below(Path(os.path.realpath(path)))]
 
 
@@ -85,9 +90,14 @@ def forget_missing_runs() -> list[ForgottenRun]:
 
 
 def _adopt_below(path: Path) -> Iterator[AdoptResult]:
+    if is_archive(path):
+        yield _adopt_archive(path)
+        return
     if not path.is_dir():
         what = "is not a directory" if path.exists() else "does not exist"
-        yield AdoptResult(path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory of a run."))
+        yield AdoptResult(
+            path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory or the archive of a run.")
+        )
         return
     has_run = False
     for folder, below, files in os.walk(path):
@@ -127,20 +137,47 @@ def _adopt_run(path: Path) -> AdoptResult:
     run = RunPaths(path)
     try:
         card = read_card(run)
-        was = registered_path(card.id)
-        if was is not None and was != str(path) and is_same_run(was, card) is False:
-            raise SubmissionRefusedError(
-                f"run '{card.id}' in '{path}' is not the '{card.id}' in '{was}'",
-                hint=f"Name it by its path, or forget the other one first: longshore forget {card.id}",
-            )
-        entry = RegistryEntry.of(card, str(path))
-        if not write_entry(entry):
-            raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
+        former = _former_path(card, path)
+        _register(RegistryEntry.of(card, str(path)))
     except LongshoreError as error:
         return AdoptResult(path=path, error=error)
-    return AdoptResult(
-        path=path, card=card, former_path=was if was != str(path) else None, owner=user_name_of(path.stat().st_uid)
-    )
+    return AdoptResult(path=path, card=card, former_path=former, owner=user_name_of(path.stat().st_uid))
+
+
+def _adopt_archive(path: Path) -> AdoptResult:
+    """Register the run of an archive, so that its id leads there, as after ``archive --remove``."""
+    try:
+        opened = open_run(str(path))
+        if str(path) != os.fsencode(path).decode(errors="replace"):
+            raise FilesError(f"'{path}' is not UTF-8 text, so no id can lead to it", hint="Rename it.")
+        former = _former_path(opened.card, path)
+        if former is not None and Path(former).is_dir():
+            raise SubmissionRefusedError(
+                f"run '{opened.card.id}' is in '{former}' as well, and its id leads there",
+                hint=f"The archive is named by its path. To let the id lead to it: longshore forget {opened.card.id}",
+            )
+        report = structs.replace(status_run(opened), specifics=(), summary=None)
+        entry = structs.replace(RegistryEntry.of(opened.card, str(path)), report=report, stamp=file_stamp(str(path)))
+        _register(entry)
+    except LongshoreError as error:
+        return AdoptResult(path=path, error=error)
+    return AdoptResult(path=path, card=opened.card, former_path=former, owner=user_name_of(path.stat().st_uid))
+
+
+def _former_path(card: RunIdentity, path: Path) -> str | None:
+    """Return the other path that an id leads to; raises `SubmissionRefusedError` if another run is there."""
+    was = registered_path(card.id)
+    if was is not None and was != str(path) and is_same_run(was, card) is False:
+        raise SubmissionRefusedError(
+            f"run '{card.id}' in '{path}' is not the '{card.id}' in '{was}'",
+            hint=f"Name it by its path, or forget the other one first: longshore forget {card.id}",
+        )
+    return was if was != str(path) else None
+
+
+def _register(entry: RegistryEntry) -> None:
+    if not write_entry(entry):
+        raise FilesError(f"the entry of run '{entry.id}' cannot be written", hint="It can be named by its path.")
 
 
 def _registered_run(reference: str) -> tuple[str, str]:

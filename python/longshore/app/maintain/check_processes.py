@@ -1,14 +1,17 @@
-"""Check of this user's processes of runs: engines, keepers, guards and notifiers whose run is gone."""
+"""Checks of this user's processes of runs: those whose run is gone, and temporary files that killed ones left."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
 from longshore.app.runs.open_run import is_missing
+from longshore.engine.keeper_io.scratch_folders import temporary_prefix
+from longshore.model.wording import count_noun
 from longshore.world.host import process_command
 from longshore.world.process_system import processes
 
@@ -16,6 +19,8 @@ _AREA: Final = "processes"
 _COMMANDS: Final = {"drive": "engine", "notify": "notifier"}
 _PROGRAMS: Final = {"guard.py": "keeper or guard", "keeper.py": "keeper"}
 _MODULE: Final = "longshore"
+_OLD_S: Final = 86_400.0
+"""Age below which a folder may have been made by a process that is being started."""
 
 
 def check_processes() -> Iterator[Diagnosis]:
@@ -36,6 +41,46 @@ def check_processes() -> Iterator[Diagnosis]:
             )
     message = f"processes of runs on this host: {count}"
     yield Diagnosis(area=_AREA, state=DiagnosisState.OK, message=message)
+
+
+def check_scratch(folder: Path, *, now: float) -> Iterator[Diagnosis]:
+    """Find temporary directories of attempts that no process of this user uses, and in which nothing is new."""
+    found = [path for path in _temporary_folders(folder) if path.stat().st_mtime < now - _OLD_S]
+    used = b"\0".join(_used_paths()) if found else b""
+    left = [path for path in found if os.fsencode(path) not in used]
+    if left:
+        number = count_noun(len(left), "folder")
+        yield Diagnosis(
+            area=_AREA,
+            state=DiagnosisState.NOTE,
+            message=f"temporary files that killed processes left in '{folder}': {number}, such as '{left[0].name}'",
+            hint="Those of runs that are over: longshore clean --what temporary. Remove others by hand.",
+        )
+
+
+def _temporary_folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                Path(entry.path)
+                for entry in entries
+                if entry.name.startswith(temporary_prefix())
+                and entry.is_dir(follow_symlinks=False)
+                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            )
+    except OSError:
+        # Another check tells of folders that cannot be read.
+        return []
+
+
+def _used_paths() -> Iterator[bytes]:
+    """Yield the arguments, environments and working directories of this user's processes."""
+    for pid in _own_processes():
+        for name in ("cmdline", "environ"):
+            with suppress(OSError):
+                yield processes.read_proc(f"{pid}/{name}")
+        with suppress(OSError):
+            yield os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
 
 
 def run_of_process(command: Sequence[str]) -> tuple[str, Path] | None:

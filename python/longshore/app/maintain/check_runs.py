@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from longshore.app.configure.service_lookup import short_name
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
@@ -17,6 +17,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.wording import count_noun
 from longshore.world.files.locks import is_locked
+from longshore.world.processes.parallel_calls import call_in_parallel
 from longshore.world.runs.claims import claims_folder, limits_folder
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.owner import is_own_run
@@ -28,6 +29,9 @@ _RUNS: Final = "runs"
 _MOST_NAMES: Final = 8
 _MOST_ENTRIES: Final = 20_000
 """Names of files that a search for unregistered runs reads at most."""
+_LOOK_S: Final = 4.0
+"""Seconds for a look at all unfinished runs, within those of `doctor`."""
+_LOOKS_AT_ONCE: Final = 8
 _MOST_RUNS: Final = 500
 """Unfinished runs whose engines are looked for at most, the newest."""
 
@@ -112,32 +116,50 @@ def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[OpenRun]:
             yield OpenRun(run=run, card=with_newest_counts(run, card))
 
 
-def check_engines(entries: Sequence[RegistryEntry]) -> Iterator[Diagnosis]:
-    """Find runs that nothing drives any more, and submissions that were killed."""
-    live = 0
-    for opened in islice(_unfinished(entries), _MOST_RUNS):
-        name = f"run '{opened.card.id}' in '{opened.run.root}'"
-        if opened.run.submitting.exists():
-            hint = f"longshore submit {opened.run.root}"
-            yield _diagnosis(_RUNS, DiagnosisState.WARNING, f"the submission of {name} did not end", hint)
-            continue
-        try:
-            # In this order: a run that ends in between is over, and not one whose engine died.
-            alive = opened.is_alive()
-            state = status_run(opened).state
-        except READ_ERRORS as error:
-            message = f"{name} cannot be read: {describe_read_error(error)}"
-            hint = f"longshore verify {opened.reference}"
-            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, hint)
-            continue
-        if state in END_STATES or not opened.card.submissions:
-            continue
-        if alive is False:
-            message = f"nothing drives {name} any more: its engine died"
-            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, f"longshore resume {opened.reference}")
-        else:
-            live += 1
+def check_engines(entries: Sequence[RegistryEntry], *, limit_s: float = _LOOK_S) -> Iterator[Diagnosis]:
+    """Find runs that nothing drives any more, and submissions that were killed; many are looked at side by side."""
+    unfinished = _unfinished(entries)
+    looks, is_whole = call_in_parallel(
+        _look_at_run, islice(unfinished, _MOST_RUNS), threads=_LOOKS_AT_ONCE, limit_s=limit_s
+    )
+    yield from (look.diagnosis for look in looks if look.diagnosis is not None)
+    if not is_whole:
+        message = f"only {count_noun(len(looks), 'unfinished run')} of yours could be looked at within {limit_s:g} s"
+        hint = "A file server or a workload manager may hang. The list of runs: longshore report"
+        yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, hint)
+    elif len(looks) == _MOST_RUNS and next(unfinished, None):
+        message = f"only the newest {_MOST_RUNS} unfinished runs were looked at"
+        yield _diagnosis(_RUNS, DiagnosisState.NOTE, message, "The list of runs: longshore report")
+    live = sum(look.is_live for look in looks)
     yield _diagnosis(_RUNS, DiagnosisState.OK, f"{count_noun(live, 'run')} in progress")
+
+
+class _Look(NamedTuple):
+    """What one look at an unfinished run found."""
+
+    diagnosis: Diagnosis | None = None
+    is_live: bool = False
+
+
+def _look_at_run(opened: OpenRun) -> _Look:
+    name = f"run '{opened.card.id}' in '{opened.run.root}'"
+    if opened.run.submitting.exists():
+        hint = f"longshore submit {opened.run.root}"
+        return _Look(_diagnosis(_RUNS, DiagnosisState.WARNING, f"the submission of {name} did not end", hint))
+    try:
+        # In this order: a run that ends in between is over, and not one whose engine died.
+        alive = opened.is_alive()
+        state = status_run(opened).state
+    except READ_ERRORS as error:
+        message = f"{name} cannot be read: {describe_read_error(error)}"
+        hint = f"longshore verify {opened.reference}"
+        return _Look(_diagnosis(_RUNS, DiagnosisState.WARNING, message, hint))
+    if state in END_STATES or not opened.card.submissions:
+        return _Look()
+    if alive is False:
+        message = f"nothing drives {name} any more: its engine died"
+        return _Look(_diagnosis(_RUNS, DiagnosisState.WARNING, message, f"longshore resume {opened.reference}"))
+    return _Look(is_live=True)
 
 
 def check_claims() -> Iterator[Diagnosis]:

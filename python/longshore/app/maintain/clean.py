@@ -16,6 +16,7 @@ from longshore.app.maintain.removable_files import (
     list_drafts,
     list_logs,
     list_run_drafts,
+    list_scratch,
     list_unpacked_archives,
     list_user_caches,
     list_user_drafts,
@@ -171,6 +172,7 @@ def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], now: float) -> 
         yield from list_logs(opened)
     if RemovableKind.TEMPORARY in kinds:
         yield from list_drafts(opened, now=now)
+        yield from list_scratch(opened)
 
 
 def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:

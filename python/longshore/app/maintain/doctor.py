@@ -6,16 +6,18 @@ Nothing is changed. To compare clocks, a file is made and removed.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Final
 
 from longshore.app.maintain.check_installation import check_installation, check_plugins
 from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import check_clocks, check_disks, check_folders, check_umask
-from longshore.app.maintain.check_processes import check_processes
+from longshore.app.maintain.check_processes import check_processes, check_scratch
 from longshore.app.maintain.check_runs import (
     check_claims,
     check_engines,
@@ -48,6 +50,7 @@ def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
             "runs": partial(check_engines, known.entries),
             "runs:claims": check_claims,
             "processes": check_processes,
+            "processes:temporary files": lambda: check_scratch(Path(gettempdir()), now=time.time()),
             "folders": partial(check_folders, os.environ),
             "disk": partial(check_disks, folders),
             "clock": partial(check_clocks, folders),

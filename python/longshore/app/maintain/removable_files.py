@@ -16,6 +16,7 @@ from typing import Final
 
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun, map_index_errors
+from longshore.engine.keeper_io.scratch_folders import left_folders
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
@@ -98,6 +99,14 @@ def list_drafts(opened: OpenRun, *, now: float) -> Iterator[RemovableFile]:
             found = _removable(RemovableKind.TEMPORARY, entry, root)
             if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
                 yield found
+
+
+def list_scratch(opened: OpenRun) -> Iterator[RemovableFile]:
+    """List the folders of temporary directories that killed keepers of a run that is over left on this host."""
+    for folder in left_folders(opened.run):
+        size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(folder))
+        kind = RemovableKind.TEMPORARY
+        yield RemovableFile(kind=kind, path=folder, root=folder.parent, size_b=size, is_folder=True)
 
 
 def list_user_caches(*, now: float) -> Iterator[RemovableFile]:

@@ -121,7 +121,7 @@ def _advise_on_failures(page: RunPage, failures: tuple[Failure, ...]) -> Iterato
         numbers = [f"{label}: {_failed_jobs(found)}" for label, found in failed.items()]
         yield PageAdvice(
             label="",
-            text=f"Repair the commands or the data of {len(failed):,} labels",
+            text=f"Repair the commands or the data of {count_noun(len(failed), 'label')}",
             why=f"Jobs that failed: {first_of(numbers, _MAX_LABELS)}.",
         )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @JSON
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, trust: bool, yes: bool, as_json: bool) -> None:
-    """Add runs to the registry: run directories, or all run directories below a directory."""
+    """Add runs to the registry: run directories, archives of runs, or all run directories below a directory."""
     from longshore.cli.show.adopt_forget_text import adopted_line
     from longshore.cli.show.format import escape_controls
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOT_REMOVED: Final = 1
 """Exit status if a file could not be removed."""
-_KINDS: Final = ("caches", "logs", "temporary")
+KINDS: Final = ("caches", "logs", "temporary")
 _UNITS: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -32,10 +32,10 @@ def _parse_age(_: click.Context, __: click.Parameter, value: str | None) -> floa
 
 
 def _parse_kinds(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(","))) if value is not None else _KINDS
+    kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(","))) if value is not None else KINDS
     for kind in kinds:
-        if kind not in _KINDS:
-            raise click.BadParameter(f"'{kind}' is none of {', '.join(_KINDS)}")
+        if kind not in KINDS:
+            raise click.BadParameter(f"'{kind}' is none of {', '.join(KINDS)}")
     return kinds
 
 
@@ -84,7 +84,7 @@ def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
         owner = f"run '{card.id}' ({card.name})" if card else "your caches and what killed commands left"
         parts = [
             f"{kind} {describe_amount(files)}"
-            for kind in _KINDS
+            for kind in KINDS
             if (files := [file for file in group.files if file.kind == kind])
         ]
         click.echo(escape_controls(f"{owner}: {', '.join(parts)}"))

@@ -11,6 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_notes
+from longshore.world.archives.archive_names import archive_suffix
 
 _FORMATS = ("dot", "mermaid", "svg")
 _SUFFIXES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".md": "mermaid", ".svg": "svg"}
@@ -48,7 +49,7 @@ def command(
 
     The picture of a run shows the states of each label's jobs; with --job, the job, its parents and its children.
     """
-    if Path(run).is_file():
+    if Path(run).is_file() and not archive_suffix(run):
         if job is not None:
             raise click.UsageError("--job requires a run; a configuration has no jobs yet.")
         from longshore.app.configure.layers import Overrides

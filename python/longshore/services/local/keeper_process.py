@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
 from longshore.engine.journal.chain import life_path
+from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.services.local.keeper_program import temporary_prefix
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.presence import is_local_file_system
 from longshore.world.files.system import files

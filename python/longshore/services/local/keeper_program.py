@@ -1,18 +1,12 @@
-"""Encoding of the keeper's commands, and the prefix of temporary folders."""
+"""Encoding of the keeper's commands."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import cast
 
 from longshore.engine.keeper.protocol import Order
 from longshore.engine.keeper_io.member_orders import encode_order
-
-
-def temporary_prefix() -> str:
-    """Return the prefix of all of this user's temporary folders."""
-    return f"longshore-{os.getuid()}-"
 
 
 def encode_command(order: Order) -> bytes:

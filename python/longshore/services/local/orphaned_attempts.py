@@ -17,12 +17,12 @@ from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.keeper_io.keeper_records import ExitRecord, ReapingRecord, StartRecord, end_event
+from longshore.engine.keeper_io.scratch_folders import local_folder
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.guard_file import OrphanEndRecord
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.services.local.keeper_program import temporary_prefix
 from longshore.world.files.folder import remove_tree
 from longshore.world.host import host_name, is_same_process, parent_process
 from longshore.world.process_system import processes
@@ -171,11 +171,7 @@ def _has_reaper(start: StartRecord, file: KeeperFile) -> bool:
 
 def scratch_folder(file: KeeperFile) -> Path | None:
     """Return the folder of the attempts' temporary directories, if it is ours to change."""
-    if file.keeper_record is None or file.keeper_record.host != host_name():
-        return None
-    folder = Path(file.keeper_record.tmp)
-    # Only names that we create are removed, because other users may be able to write the records.
-    return folder if folder.name.startswith(temporary_prefix()) else None
+    return local_folder(file.keeper_record) if file.keeper_record is not None else None
 
 
 def keep_temporary_directory(start: StartRecord, file: KeeperFile, *, is_failed: bool) -> str | None:

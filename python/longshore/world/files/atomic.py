@@ -88,17 +88,32 @@ def create_file(
     below: Path | None = None,
     mode: int | None = None,
     durable: bool = False,
+    sparse: bool = False,
 ) -> None:
     """Create a file and write it in place, for folders that have no readers yet.
 
-    `mode` sets the permissions, whatever the umask. Raises `FileExistsError` when the file exists.
+    `mode` sets the permissions, whatever the umask. With `sparse`, a chunk of zeros takes no room. Raises
+    `FileExistsError` when the file exists.
     """
     with _open_writer(open_below(path, _CREATE, below=below)) as file:
-        file.writelines(chunks)
+        if sparse:
+            _write_sparse(file, chunks)
+        else:
+            file.writelines(chunks)
         if mode is not None:
             files.fchmod(file.fileno(), mode)
         if durable:
             _flush_to_disk(file)
+
+
+def _write_sparse(file: BinaryIO, chunks: Iterable[bytes]) -> None:
+    for chunk in chunks:
+        if chunk.count(0) == len(chunk):
+            file.seek(len(chunk), os.SEEK_CUR)
+        else:
+            file.write(chunk)
+    file.flush()
+    files.ftruncate(file.fileno(), file.tell())
 
 
 def copy_file(source: Path, target: Path, *, below: Path | None = None) -> None:

@@ -5,9 +5,12 @@ A folder is named by a digest of the archive's path, inode, size and times, and 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +25,15 @@ from longshore.world.files.read_file import read_record
 from longshore.world.files.system import files
 from longshore.world.runs.registry import state_folder
 
+LOG: Final = logging.getLogger(__name__)
 ARCHIVES_FOLDER: Final = "archives"
 """Name of the folder of the user's state that has what was unpacked."""
 _RECORD: Final = "archive.json"
 """Name of the record of an unpacked archive."""
 ARCHIVE_IN_USE_S: Final = 3600.0
 """Age of the last look at an unpacked archive below which it may still be read."""
+_SILENT_S: Final = 2.0
+"""Seconds of unpacking after which users are told of it."""
 _MOST: Final = 8
 """Unpacked archives that are kept; others are removed when a further one is unpacked."""
 _FOLDERS: Final = frozenset(
@@ -108,6 +114,7 @@ def unpack_archive(path: Path) -> RunPaths:
 def _unpack(path: Path, target: Path) -> None:
     from longshore.world.archives.run_archive import read_archive
 
+    begun_s = time.monotonic()
     made: set[Path] = set()
     space = os.statvfs(target)
     room_b = space.f_bavail * space.f_frsize
@@ -127,11 +134,25 @@ def _unpack(path: Path, target: Path) -> None:
             # An archive may lack the entries of folders.
             make_folders(place.parent, below=target)
             made.add(place.parent)
-        create_file(place, content.pieces(), below=target, mode=member.mode & 0o700 | 0o400)
+        pieces = _announce(content.pieces(), path, begun_s)
+        create_file(place, pieces, below=target, mode=member.mode & 0o700 | 0o400, sparse=True)
         with open_parent(place, target) as (folder, last):
             files.utime(last, (member.mtime, member.mtime), dir_fd=folder)
     if not (target / "run.json").exists():
         raise RunNotFoundError(f"there is no run in the archive '{path}'", hint="It has no file 'run.json'.")
+
+
+def _announce(pieces: Iterator[bytes], path: Path, begun_s: float) -> Iterator[bytes]:
+    """Pass on pieces of a file, and log once per archive that unpacking takes a while."""
+    for piece in pieces:
+        if time.monotonic() > begun_s + _SILENT_S:
+            _log_unpacking(path)
+        yield piece
+
+
+@cache
+def _log_unpacking(path: Path) -> None:
+    LOG.info("unpacking the archive '%s' ...", path)
 
 
 def _remove_oldest(folder: Path) -> None:
