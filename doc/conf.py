@@ -109,15 +109,21 @@ def _show_recordings(_: Any, docname: str, source: list[str]) -> None:
     def show(found: re.Match[str]) -> str:
         address, words = f"{above}_static/recordings/{found[1]}", escape(found[2])
         if found[1].endswith(".svg"):
-            return f'<img class="recording" src="{address}" alt="{words}">'
+            return f'<div class="recording"><img src="{address}" alt="{words}"></div>'
         frame = f'<iframe class="recording" src="{address}" title="{words}" loading="lazy"></iframe>'
         return f'{frame}\n<p class="recording"><a href="{address}">Open it in a window of its own</a></p>'
 
     source[0] = _RECORDING.sub(show, source[0])
 
 
+def _find_notebooks(app: Any, *_: Any) -> list[str]:
+    """Name the notebooks, which each build runs anew: the package may have changed, and not they."""
+    return [name for name in app.env.found_docs if Path(app.env.doc2path(name)).suffix == ".ipynb"]
+
+
 def setup(app: Any) -> None:
     """Register what the pages need."""
+    app.connect("env-get-outdated", _find_notebooks)
     app.connect("builder-inited", _record_runs)
     app.connect("source-read", _show_recordings)
     app.connect("source-read", _add_navigation)

@@ -15,7 +15,7 @@ import pytest
 from tests.house import htcondor_reference, lsf_reference, schemas, sge_reference, slurm_reference
 from tests.house.reference import PAGE, page
 from tests.house.source_trees import MODULES, nodes_of
-from tests.pages import fences, program, typed
+from tests.pages import Fence, fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.errors import LongshoreError
@@ -38,10 +38,24 @@ _FOREIGN = {
 """Names of HTCondor, Slurm, BPS and Python."""
 
 
+_RUN_ELSEWHERE = {
+    "README.md": "needs an installation",
+    "index.md": "run by each build of the site, and so by test_site",
+    "use-htcondor.md": "needs a pool; live tests run most of its commands",
+    "run-lsst-pipelines.md": "needs LSST's software",
+}
+"""Pages whose commands are not run here, and why."""
+
+
 def runnable() -> list[Path]:
-    """Pages whose commands are meant to be typed: examples, and those that give files to save."""
-    meant = [page for page in PAGES if EXAMPLES in page.parents or files(page)]
-    return [page for page in meant if any(fence.kind == "sh" for fence in fences(page))]
+    """Pages whose commands run on any machine: all that have commands without a mark of other tests."""
+    pages = [page for page in PAGES if page.name not in _RUN_ELSEWHERE or EXAMPLES in page.parents]
+    return [page for page in pages if any(map(is_typed, fences(page)))]
+
+
+def is_typed(fence: Fence) -> bool:
+    """Whether a piece of code is commands that run on any machine."""
+    return fence.kind == "sh" and fence.word in {"", "exit"}
 
 
 def files(page: Path) -> list[tuple[str, str]]:
@@ -68,7 +82,7 @@ def test_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest
     for text, name in files(page):
         (folder / name).write_text(text, "utf-8")
     for fence in fences(page):
-        if fence.kind == "sh":
+        if is_typed(fence):
             typed(in_one_terminal(fence.text, tmp_path), folder, status=int(fence.value) if fence.word == "exit" else 0)
 
 
