@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from longshore.errors import CycleError, FilesError, GraphError, LongshoreError
-from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.graph.formats import thin_graph
+from longshore.graph.formats.quantum_graph import RUN_GRAPH, QuantumGraphRecord, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
+from longshore.world.read import quantum_graph
 from longshore.world.read.quantum_graph import read_quantum_graph
 
 GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
@@ -156,16 +160,74 @@ def test_a_graph_in_the_older_format_says_how_it_is_converted(tmp_path: Path) ->
     assert "pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg" in refused(path).hint
 
 
-IMPORTED_MEANWHILE = """
+NO_IMPORT = """
 import sys
-from longshore.world.read.quantum_graph import importing_reader
-before = "lsst.pipe.base" in sys.modules
-with importing_reader():
-    pass
-print(before, "lsst.pipe.base.quantum_graph" in sys.modules)
+from pathlib import Path
+from longshore.world.read.quantum_graph import read_quantum_graph
+read_quantum_graph(Path(sys.argv[1]))
+print(any(name.partition(".")[0] == "lsst" for name in sys.modules))
 """
 
 
-def test_packages_are_imported_while_a_command_runs() -> None:
-    done = subprocess.run([sys.executable, "-c", IMPORTED_MEANWHILE], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+def test_a_file_of_todays_format_is_read_without_the_packages() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_IMPORT, GRAPH], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+def read_with_library(path: Path) -> QuantumGraphRecord:
+    return quantum_graph._read_with_library(path, quantum_graph._Header(version=1), None)
+
+
+@pytest.mark.parametrize("name", ["g1.qg", "g6.qg"])
+def test_the_library_reads_the_same(name: str) -> None:
+    path = GRAPH.with_name(name)
+    assert read_quantum_graph(path) == read_with_library(path)
+
+
+@pytest.mark.parametrize(
+    ("block", "change"),
+    [
+        ("pipeline_graph", lambda pipeline: {**pipeline, "version": "0.0.2"}),
+        ("pipeline_graph", lambda pipeline: {**pipeline, "dimensions": {**pipeline["dimensions"], "version": 99}}),
+    ],
+)
+def test_a_file_of_another_version_is_left_to_the_library(
+    tmp_path: Path, block: str, change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = changed(tmp_path / "g.qg", block, change)
+    left: list[Path] = []
+    monkeypatch.setattr(quantum_graph, "_read_with_library", lambda path, *_: left.append(path))
+    read_quantum_graph(path)
+    assert left == [path]
+
+
+def known_universes() -> list[Path]:
+    from lsst.daf.butler import __file__ as package
+
+    return sorted((Path(package).parent / "configs" / "old_dimensions").glob("daf_butler_universe*.yaml"))
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_dimensions_have_the_order_of_the_library(data: st.DataObject) -> None:
+    from lsst.daf.butler import DimensionConfig, DimensionUniverse
+
+    path = data.draw(st.sampled_from(known_universes()))
+    universe = DimensionUniverse(DimensionConfig(str(path)))
+    names = data.draw(st.sets(st.sampled_from(sorted(universe.dimensions.names)), min_size=1, max_size=6))
+    group = universe.conform(names)
+    elements = {
+        each.name: thin_graph._Element(
+            requires=tuple(each.required.names - {each.name}), implies=tuple(each.implied.names)
+        )
+        for each in universe.elements
+        if each.name not in universe.skypix_dimensions.names
+    }
+    ranks = thin_graph._rank_dimensions(elements)
+    found = thin_graph._split_dimensions(data.draw(st.permutations(sorted(group.names))), elements, ranks)
+    assert found == (tuple(group.required), tuple(group.implied))
+
+
+def test_the_newest_universe_was_compared() -> None:
+    newest = max(int(path.stem.rpartition("universe")[2]) for path in known_universes())
+    assert newest == thin_graph._NEWEST_UNIVERSE

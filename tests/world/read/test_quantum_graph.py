@@ -14,7 +14,7 @@ from pathlib import Path
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "lsst":
+        if name.partition(".")[0] in {"lsst", "zstandard"}:
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -23,9 +23,7 @@ def absent(name):
     raise metadata.PackageNotFoundError(name)
 metadata.version = absent
 from longshore.errors import PreparationError
-from longshore.world.read.quantum_graph import importing_reader, read_quantum_graph
-with importing_reader():
-    pass
+from longshore.world.read.quantum_graph import read_quantum_graph
 try:
     read_quantum_graph(Path(sys.argv[1]))
 except PreparationError as error:

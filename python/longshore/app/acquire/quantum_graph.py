@@ -29,12 +29,7 @@ from longshore.world.files.log_tail import read_tail
 from longshore.world.files.permissions import apply_umask
 from longshore.world.files.presence import can_see_file
 from longshore.world.processes.program import run_to_file
-from longshore.world.read.quantum_graph import (
-    LSST_EXTRA,
-    QUANTUM_GRAPH_SUFFIXES,
-    importing_reader,
-    read_quantum_graph,
-)
+from longshore.world.read.quantum_graph import LSST_EXTRA, QUANTUM_GRAPH_SUFFIXES, read_quantum_graph
 from longshore.world.runs.run_directory import create_run_folder
 
 _JOB_GRAPH_KEY: Final = "whenSaveJobQgraph"
@@ -235,8 +230,7 @@ def _run_command(
         text = f"{shlex.join(words)}\n\n"
         mode = 0o600 if find_secret_values(run.configuration) else 0o666
         write_atomically(output, text, below=run.paths.root, mode=mode)
-        with importing_reader():
-            status = run_to_file(words, output, env=run.configuration.env)
+        status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
         if error.filename != words[0]:
             raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error

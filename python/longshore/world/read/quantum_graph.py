@@ -1,12 +1,12 @@
-"""Reader of quantum graph files into plain records; the only module that imports the LSST packages."""
+"""Reader of quantum graph files into plain records; the only module that imports the LSST packages.
+
+Files of today's format need none of them, only ``zstandard``, which they bring along.
+"""
 
 from __future__ import annotations
 
-import importlib
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -15,6 +15,7 @@ import msgspec
 
 from longshore.errors import FilesError, GraphError, PreparationError
 from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecord
+from longshore.graph.formats.thin_graph import HEADER_VERSION, decode_thin_graph
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.origin import Origin
 
@@ -31,24 +32,6 @@ class _Header(msgspec.Struct):
 
     version: int = 0
     graph_type: str = ""
-
-
-@contextmanager
-def importing_reader() -> Iterator[None]:
-    """Import the packages that read a graph while the body waits for the command that makes it.
-
-    Both take seconds, nearly all of them for imports. Where the packages are missing, `read_quantum_graph` reports it.
-    """
-
-    def import_packages() -> None:
-        with suppress(ImportError):
-            importlib.import_module("lsst.pipe.base.quantum_graph")
-
-    thread = threading.Thread(target=import_packages)
-    thread.start()
-    yield
-    # Two threads must not import packages that import each other. After an error nothing is read, and nothing waits.
-    thread.join()
 
 
 def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraphRecord:
@@ -76,11 +59,62 @@ def _read_current_format(path: Path, start: bytes, origin: Origin | None) -> Qua
     if start[:2] != b"PK":
         raise GraphError(f"'{path}' is no quantum graph, whatever its name", origin=origin, hint=_RECREATE_HINT)
     try:
+        import zstandard
+    except ImportError as error:
+        _raise_missing_package(path, error, origin)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            read_part = _part_reader(archive)
+            header = _read_header(read_part, archive.namelist(), path, origin)
+            if header.version == HEADER_VERSION:
+                record = decode_thin_graph(read_part("pipeline_graph"), read_part("thin_graph"))
+                if record is not None:
+                    return record
+    except (zipfile.BadZipFile, zstandard.ZstdError, EOFError, KeyError, OSError, *DECODE_ERRORS) as error:
+        raise _damage_error(path, error, origin) from error
+    return _read_with_library(path, header, origin)
+
+
+def _part_reader(archive: zipfile.ZipFile) -> Callable[[str], bytes]:
+    """Return a function that reads and decompresses a part of a file by its name."""
+    import zstandard
+
+    dictionary = archive.read("compression_dict") if "compression_dict" in archive.namelist() else None
+    decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(dictionary) if dictionary else None)
+    return lambda name: decompressor.decompress(archive.read(f"{name}.json.zst"))
+
+
+def _read_header(
+    read_part: Callable[[str], bytes], names: Collection[str], path: Path, origin: Origin | None
+) -> _Header:
+    """Read the header; refuse files that the library would reject with an obscure message."""
+    if "header.json.zst" not in names:
+        raise GraphError(
+            f"'{path}' is a zip archive, and no quantum graph: it has no header", origin=origin, hint=_RECREATE_HINT
+        )
+    header = msgspec.json.decode(read_part("header"), type=_Header)
+    if header.graph_type != "predicted":
+        raise GraphError(
+            f"'{path}' holds a quantum graph of the type '{header.graph_type}', and only 'predicted' ones can be run",
+            origin=origin,
+            hint="A graph with the provenance of a run that is over is to look into, not to run.",
+        )
+    return header
+
+
+def _read_with_library(path: Path, header: _Header, origin: Origin | None) -> QuantumGraphRecord:
+    """Read a file of a version that is not decoded here."""
+    try:
         from lsst.pipe.base.pipeline_graph import TaskImportMode
         from lsst.pipe.base.quantum_graph import FORMAT_VERSION, PredictedQuantumGraph
     except ImportError as error:
         _raise_missing_package(path, error, origin)
-    _check_header(path, FORMAT_VERSION, origin)
+    if header.version > FORMAT_VERSION:
+        raise GraphError(
+            f"'{path}' has format {header.version}; {_LSST_PACKAGE} {_package_version()} reads up to {FORMAT_VERSION}",
+            origin=origin,
+            hint="Make it with the packages that are installed here, or install newer ones.",
+        )
     try:
         with PredictedQuantumGraph.open(str(path), import_mode=TaskImportMode.DO_NOT_IMPORT) as reader:
             reader.read_thin_graph()
@@ -107,38 +141,6 @@ def _record_of_graph(reader: Any) -> QuantumGraphRecord:
         for parent, child in thin_graph.edges
     ]
     return QuantumGraphRecord(labels=labels, edges=edges)
-
-
-def _check_header(path: Path, newest_version: int, origin: Origin | None) -> None:
-    """Refuse files that the library would reject with an obscure message."""
-    import zstandard  # a dependency of those packages
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = set(archive.namelist())
-            if "header.json.zst" not in names:
-                raise GraphError(
-                    f"'{path}' is a zip archive, and no quantum graph: it has no header",
-                    origin=origin,
-                    hint=_RECREATE_HINT,
-                )
-            dictionary = archive.read("compression_dict") if "compression_dict" in names else None
-            decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(dictionary) if dictionary else None)
-            header = msgspec.json.decode(decompressor.decompress(archive.read("header.json.zst")), type=_Header)
-    except (zipfile.BadZipFile, EOFError, zstandard.ZstdError, OSError, *DECODE_ERRORS) as error:
-        raise _damage_error(path, error, origin) from error
-    if header.graph_type != "predicted":
-        raise GraphError(
-            f"'{path}' holds a quantum graph of the type '{header.graph_type}', and only 'predicted' ones can be run",
-            origin=origin,
-            hint="A graph with the provenance of a run that is over is to look into, not to run.",
-        )
-    if header.version > newest_version:
-        raise GraphError(
-            f"'{path}' has format {header.version}; {_LSST_PACKAGE} {_package_version()} reads up to {newest_version}",
-            origin=origin,
-            hint="Make it with the packages that are installed here, or install newer ones.",
-        )
 
 
 def _read_old_format(path: Path, origin: Origin | None) -> QuantumGraphRecord:
