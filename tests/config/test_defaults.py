@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
-from longshore.app.configure.service_lookup import DEFAULT_SERVICE
+from longshore.app.configure.service_lookup import default_service
 from longshore.config.lint.schema_check import check_schema
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import compile_profile
@@ -79,7 +79,7 @@ def test_every_example_is_a_right_value(name: str, place: tuple[str, ...], comme
 
 
 def test_the_service_of_runs_that_name_none_is_that_of_the_defaults() -> None:
-    assert plain_map(layer("defaults.yaml").root)["wmsServiceClass"] == DEFAULT_SERVICE
+    assert plain_map(layer("defaults.yaml").root)["wmsServiceClass"] == default_service()
 
 
 def test_the_schema_is_one_and_everything_in_it_is_described() -> None:

@@ -13,7 +13,7 @@ from longshore.app.configure.layers import Layers, Overrides, file_layer, read_l
 from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.service_lookup import (
     BPS_PACKAGE,
-    DEFAULT_SERVICE,
+    default_service,
     find_service,
     find_service_plugin,
     short_name,
@@ -155,7 +155,7 @@ class Configuration:
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
         chosen = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
-        service = str(chosen.value or DEFAULT_SERVICE)
+        service = str(chosen.value or default_service())
         default_layers = [lsst_layer()] if is_lsst(config, site=name, env=self.env, folder=self.path.parent) else []
         default_layers += _service_layers(service)
         if default_layers:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.configure.schemas import profile_schema, site_schema
-from longshore.app.configure.service_lookup import DEFAULT_SERVICE, default_site_by_name, short_name
+from longshore.app.configure.service_lookup import default_service, default_site_by_name, short_name
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import (
@@ -99,7 +99,7 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     if named and not isinstance(named, dict):
         return str(named)
     wanted = base.search("wmsServiceClass", Scope(env=env))
-    service = short_name(str(wanted.value or DEFAULT_SERVICE))
+    service = short_name(str(wanted.value or default_service()))
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED_LAYERS
     here = _sites_matching_host(host_name(), base, sites)
     fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]

@@ -9,8 +9,8 @@ from typing import Final
 
 from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.service_lookup import (
-    DEFAULT_SERVICE,
     SERVICE_VARIABLE,
+    default_service,
     environment_service,
     service_names,
     short_name,
@@ -48,9 +48,9 @@ def _configured_service() -> str:
     try:
         layers = read_base_layers(os.environ)[0]
     except LongshoreError:
-        return DEFAULT_SERVICE
+        return default_service()
     nodes = (map_items(layer.root).get("wmsServiceClass") for layer in reversed(layers))
-    return str(next((node.value for node in nodes if node is not None), DEFAULT_SERVICE))
+    return str(next((node.value for node in nodes if node is not None), default_service()))
 
 
 def _check_service(name: str, *, is_installed: bool, is_used: Callable[[str], bool]) -> Iterator[Diagnosis]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from longshore.app.configure.service_lookup import DEFAULT_SERVICE, environment_service, find_service
+from longshore.app.configure.service_lookup import default_service, environment_service, find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.errors import UsageError
 from longshore.world.files.presence import current_directory
@@ -33,5 +33,5 @@ def ping(
         return service.ping(service_context(configuration, service, here))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")
-    service = find_service(name or environment_service() or DEFAULT_SERVICE)
+    service = find_service(name or environment_service() or default_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))
