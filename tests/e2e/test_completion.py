@@ -120,6 +120,14 @@ def test_keys_of_the_configuration_section_by_section(shell: str, cli: Cli, tmp_
     assert keys("config explain keys.yaml .pipetask.isr.requestMemoryM") == [".pipetask.isr.requestMemoryMax"]
 
 
+def test_labels_of_the_run_in_keys_of_a_restart(cli: Cli, runs: tuple[str, str]) -> None:
+    found = offered(cli, "longshore restart @last --set pipetask.")
+    assert {"pipetask.isr.", "pipetask.coadd.", "pipetask.pipetaskInit."} == set(found)
+    assert offered(cli, "longshore restart @last --set pipetask.isr.requestMemoryM") == [
+        "pipetask.isr.requestMemoryMax="
+    ]
+
+
 def test_keys_are_completed_where_the_file_is_missing_or_wrong(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("a: [", "utf-8")
     for name in ("wrong.yaml", "nope.yaml"):

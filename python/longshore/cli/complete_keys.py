@@ -22,7 +22,7 @@ _LABELS: Final = ("pipetask", "cluster")
 """Sections whose keys are labels."""
 
 
-def complete_settings(incomplete: str, file: str | None) -> Items:
+def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] = ()) -> Items:
     """Complete ``KEY=VALUE``: keys section by section, and values that a key takes.
 
     Parameters
@@ -31,6 +31,8 @@ def complete_settings(incomplete: str, file: str | None) -> Items:
         What is typed of it.
     file
         The configuration that the command line names, whose labels and own keys are completed as well.
+    labels
+        Labels of the run that the command line names.
     """
     key, equals, _ = incomplete.partition("=")
     path = key.split(".")
@@ -39,6 +41,8 @@ def complete_settings(incomplete: str, file: str | None) -> Items:
         for value in dict.fromkeys(find_choices(schema, path)):
             yield CompletionItem(f"{key}={value}")
         return
+    if len(path) > 1 and path[:-1] in ([name] for name in _LABELS):
+        yield from (CompletionItem(f"{path[0]}.{label}.") for label in labels)
     yield from _complete_path(schema, path[:-1], file, prefix="", end="=")
 
 

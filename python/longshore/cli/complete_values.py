@@ -167,10 +167,15 @@ def _complete_keys(ctx: click.Context, incomplete: str) -> Items:
 
 
 def _complete_pairs(ctx: click.Context, incomplete: str) -> Items:
-    """Complete what `set` changes for jobs, and what `restart` changes beside."""
-    from longshore.cli.complete_keys import complete_changes
+    """Complete what `set` changes for jobs, and what `restart` changes beside, with the labels of the run."""
+    from longshore.cli.complete_keys import complete_changes, complete_settings
 
-    return complete_changes() if ctx.info_name == "set" else _complete_settings(ctx, incomplete)
+    if ctx.info_name == "set":
+        return complete_changes()
+    run = None
+    with suppress(LongshoreError):
+        run = _named_run(ctx)
+    return complete_settings(incomplete, None, run.card.labels if run else ())
 
 
 _ARCHIVE_READERS: Final = frozenset(
