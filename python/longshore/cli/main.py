@@ -324,7 +324,9 @@ def _io_error(error: OSError) -> LongshoreError:
         path = Path(os.fsdecode(error.filename)).parent
         return LongshoreError(f"cannot write {describe_failed_write(error, path)}", hint="Make room there.")
     if error.filename:
-        return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}")
+        is_closed = error.errno in {errno.EACCES, errno.EPERM}
+        hint = "It, or a folder above it, is closed to you: ask its owner." if is_closed else ""
+        return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}", hint=hint)
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:
         return LongshoreError(f"the output cannot be written: {error.strerror}")
     return _unexpected_error(error)

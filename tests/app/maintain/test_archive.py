@@ -16,6 +16,7 @@ from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.registry import adopt
 from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.maintain.archive import ArchiveResult, archive_run
+from longshore.app.maintain.archive_progress import ArchiveProgress
 from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
 from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
@@ -314,6 +315,18 @@ def test_the_id_of_an_adopted_archive_leads_to_it(written: WrittenRun, tmp_path:
     (damaged,) = adopt([path])
     assert damaged.error is not None
     assert "is damaged, or none" in damaged.error.message
+
+
+def test_progress_is_reported_every_few_seconds() -> None:
+    stages: list[str] = []
+    notes = ProgressNotes()
+    notes.stage = stages.append  # type: ignore[method-assign, assignment]
+    now = [0.0]
+    progress = ArchiveProgress(notes, "writing", 4 << 20, clock=lambda: now[0])
+    for at in (0.0, 4.9, 5.0, 6.0, 11.0):
+        now[0] = at
+        progress.add(1 << 19)
+    assert stages == ["writing", "writing: 1.5 MiB of 4 MiB", "writing: 2.5 MiB of 4 MiB"]
 
 
 def test_a_log_with_a_hole_takes_no_room_once_it_is_unpacked(written: WrittenRun) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.maintain.archive_progress import ArchiveProgress, size_of
 from longshore.app.maintain.over import require_over
 from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
@@ -91,11 +92,12 @@ def _write(opened: OpenRun, path: Path, progress: Progress) -> dict[str, Archive
     root, suffix = opened.run.root, archive_suffix(path)
     draft = draft_path(path)
     try:
-        progress.stage(f"writing the archive of run '{opened.card.id}'")
+        total_b = size_of(root)
+        writing = ArchiveProgress(progress, f"writing the archive of run '{opened.card.id}'", total_b)
         with atomic_file(draft, durable=True, mode=_mode(root, path.parent)) as stream:
-            written = write_archive(root, stream, suffix=suffix)
-        progress.stage("reading it back")
-        _compare(draft, root, written, suffix)
+            written = write_archive(root, stream, suffix=suffix, on_read=writing.add)
+        reading = ArchiveProgress(progress, "reading it back", total_b)
+        _compare(draft, root, written, suffix, reading.add)
         if path.exists():
             raise _taken(path)
         move(draft, path)
@@ -171,10 +173,12 @@ def _mode(root: Path, folder: Path) -> int:
     return 0o600 | common
 
 
-def _compare(archive: Path, root: Path, written: dict[str, ArchivedFile], suffix: str) -> None:
+def _compare(
+    archive: Path, root: Path, written: dict[str, ArchivedFile], suffix: str, on_read: Callable[[int], None]
+) -> None:
     """Compare an archive with what was read of a run, and the run with that."""
     found = {
-        name: (member.size, digest_of(content))
+        name: (member.size, digest_of(content, on_read))
         for name, member, content in read_archive(archive, suffix)
         if content is not None
     }

@@ -36,5 +36,5 @@ def require_over(opened: OpenRun) -> None:
     if reason:
         raise SubmissionRefusedError(
             f"run '{opened.card.id}' cannot be archived: {reason}",
-            hint=f"Its state: longshore report {opened.reference}",
+            hint=f"Its state, and how to continue or end it: longshore report {opened.reference}",
         )

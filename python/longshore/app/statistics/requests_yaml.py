@@ -52,7 +52,7 @@ def suggestion_yaml(advice: RequestAdvice, suggestion: LabelSuggestion, changes:
 def _advice_lines(advice: RequestAdvice, over: str) -> Iterator[str]:
     names = ", ".join(f"{opened.card.id} ({_comment(opened.card.name)})" for opened in advice.runs)
     yield f"# Requests from {count_noun(len(advice.runs), 'run')}: {names}; margin {advice.margin:g}."
-    yield f"# They would have saved {advice.savings}."
+    yield f"# They would have saved {advice.savings}." if advice.changed else "# No request is to be changed."
     if over:
         yield "# Submit this file."
         yield f"includeConfigs: {_scalar(over)}"

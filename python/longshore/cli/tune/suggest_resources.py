@@ -51,5 +51,8 @@ def command(
         click.echo(text, nl=False)
     else:
         click.echo(escape_controls(f"wrote '{output}' with requests of {count_noun(len(advice.changed), 'label')}"))
-        click.echo(f"the runs would have saved {advice.savings}")
+        if advice.changed:
+            click.echo(f"the runs would have saved {advice.savings}")
+        else:
+            click.echo("no request is to be changed")
     print_notes(str(damage) for run in opened for damage in run.damages)

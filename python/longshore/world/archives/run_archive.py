@@ -14,7 +14,7 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -62,10 +62,13 @@ def list_tree(root: Path) -> tuple[list[str], list[str]]:
     return sorted(found), sorted(others)
 
 
-def write_archive(root: Path, output: IO[bytes], *, suffix: str) -> dict[str, ArchivedFile]:
+def write_archive(
+    root: Path, output: IO[bytes], *, suffix: str, on_read: Callable[[int], None] = lambda _: None
+) -> dict[str, ArchivedFile]:
     """Write a directory as an archive without any clock, user or order of the disk; return its files.
 
-    Raises `OSError` if a file cannot be read, or changes meanwhile.
+    `on_read` is called with the number of bytes of each piece of a file. Raises `OSError` if a file cannot be read, or
+    changes meanwhile.
     """
     written = {}
     with (
@@ -84,7 +87,7 @@ def write_archive(root: Path, output: IO[bytes], *, suffix: str) -> dict[str, Ar
             with io.BufferedReader(RawFile(open_below(path, os.O_RDONLY, below=root))) as content:
                 before = files.fstat(content.fileno())
                 member.size = before.st_size
-                reader = _HashingReader(content)
+                reader = _HashingReader(content, on_read)
                 tar.addfile(member, cast("IO[bytes]", reader))
                 after = files.fstat(content.fileno())
             if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
@@ -130,11 +133,12 @@ class ArchiveContent:
         return iter(partial(self.read, _PIECE_B), b"")
 
 
-def digest_of(content: ArchiveContent) -> str:
-    """Return the SHA-256 of a file's content."""
+def digest_of(content: ArchiveContent, on_read: Callable[[int], None] = lambda _: None) -> str:
+    """Return the SHA-256 of a file's content; `on_read` is called with the number of bytes of each piece."""
     digest = sha256()
     for piece in content.pieces():
         digest.update(piece)
+        on_read(len(piece))
     return digest.hexdigest()
 
 
@@ -202,12 +206,14 @@ def _compressor(output: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
 class _HashingReader:
     """Reads a stream, and computes the SHA-256 of what was read."""
 
-    def __init__(self, content: IO[bytes]) -> None:
+    def __init__(self, content: IO[bytes], on_read: Callable[[int], None]) -> None:
         self._content = content
+        self._on_read = on_read
         self.digest = sha256()
 
     def read(self, size: int = -1) -> bytes:
         """Read some bytes."""
         piece = self._content.read(size)
         self.digest.update(piece)
+        self._on_read(len(piece))
         return piece
