@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -182,6 +183,19 @@ def test_a_variable_with_the_address(tmp_path: Path, serve: Serve, monkeypatch: 
     monkeypatch.setenv("CHAT_ADDRESS", webhook.address)
     deliver(NOTICE, NoticeRule(name="chat", events=(), webhook=SecretReference(env="CHAT_ADDRESS")), tmp_path)
     assert len(webhook.bodies) == 1
+
+
+def test_a_user_and_a_password_in_an_address_become_a_header(tmp_path: Path, serve: Serve) -> None:
+    seen: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler, _count: int) -> None:
+        seen.extend((handler.headers["Authorization"], handler.path))
+        handler.send_response(200)
+        handler.end_headers()
+
+    address = serve(answer).address.replace("http://", "http://ada:p%40ss@")
+    deliver(NOTICE, rule(file=address_file(tmp_path, address)), tmp_path)
+    assert seen == [f"Basic {b64encode(b'ada:p@ss').decode()}", f"/{SECRET}"]
 
 
 def test_a_command_gets_the_text_and_variables(tmp_path: Path) -> None:

@@ -123,8 +123,10 @@ def _post(address: str, body: bytes, timeout_s: float) -> tuple[str, bool]:
 
     if not address.lower().startswith(("http://", "https://")):
         return "the address does not begin with https:// or http://", True
+    headers = {"Content-Type": "application/json", "User-Agent": "longshore"}
     try:
-        request = Request(address, body, {"Content-Type": "application/json", "User-Agent": "longshore"})  # noqa: S310
+        plain_address, login = _split_login(address)
+        request = Request(plain_address, body, headers | login)  # noqa: S310 - the scheme was checked
         with build_opener(RefuseRedirect).open(request, timeout=timeout_s):
             return "", True
     except HTTPError as error:
@@ -138,6 +140,23 @@ def _post(address: str, body: bytes, timeout_s: float) -> tuple[str, bool]:
     except (OSError, ValueError, HTTPException) as error:
         # The text of the other two may have the address.
         return f"the call failed: {_reason(error)}", False
+
+
+def _split_login(address: str) -> tuple[str, dict[str, str]]:
+    """Return an address without the user and password in it, and the header that has these.
+
+    The library would take them for a part of the host's name. Raises `ValueError` for an address that is none.
+    """
+    from base64 import b64encode
+    from urllib.parse import unquote_to_bytes, urlsplit
+
+    parts = urlsplit(address)
+    login, has_login, place = parts.netloc.rpartition("@")
+    if not has_login:
+        return address, {}
+    user, _, password = login.partition(":")
+    text = b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
+    return parts._replace(netloc=place).geturl(), {"Authorization": f"Basic {text}"}
 
 
 def _reason(reason: object) -> str:
