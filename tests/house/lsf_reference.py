@@ -46,6 +46,7 @@ service than LSF, `bsub:` is an error.
 | key | option of bsub |
 |---|---|
 | `requestCpus` | `-n`, and `span[hosts=1]` for more than one |
+| `lsf.nodeCount` | `-n` for all hosts, `span[ptile=CPUS]`, and `rusage[mem=2000/host]` instead of `/job` |
 | `requestMemory` | `-M 2000MB`, and `rusage[mem=2000/job]` |
 | `requestDisk` | `rusage[tmp=N/job]` |
 | `requestWalltime` | `-W`, rounded up to minutes |

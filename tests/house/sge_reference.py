@@ -33,6 +33,7 @@ all jobs of a run.
 | Longshore | line of the script |
 |---|---|
 | `requestCpus` | `-pe PARALLELENVIRONMENT CPUS` from two processors on, and `-l CPU_RESOURCE=CPUS` |
+| `sge.nodeCount` | `-pe NODESENVIRONMENT SLOTS`, with `requestCpus` slots on each host |
 | `requestMemory` | `-l MEM_RESOURCE=MB`; with the unit `M` if the resource has the type MEMORY |
 | `requestDisk` | `-l TMP_RESOURCE=MB` |
 | `requestWalltime` | `-l h_rt=SECONDS` |

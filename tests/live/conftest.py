@@ -11,7 +11,7 @@ from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import DIALECT_SITES, DialectSite, SlurmSite
-from tests.live.sge_pools import SgePool, SgeSite, sge
+from tests.live.sge_pools import SgePool, SgeSite, sge, sge_of_two_hosts
 from tests.services.lsf.lsf_fixtures import lsf_programs, lsf_site
 
 from longshore.contract.context import RunPaths
@@ -120,15 +120,36 @@ def sge_pool(sge_session: SgePool, monkeypatch: pytest.MonkeyPatch) -> SgePool:
     return sge_session
 
 
+@pytest.fixture(scope="session")
+def sge_nodes_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SgePool]:
+    """A Grid Engine of two hosts."""
+    with sge_of_two_hosts(tmp_path_factory.mktemp("sge-nodes")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def sge_nodes_site(
+    sge_nodes_session: SgePool, cli: Cli, tmp_path: Path, own_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SgeSite]:
+    """A site ``cluster`` on a Grid Engine of two hosts."""
+    for name, value in sge_nodes_session.variables.items():
+        monkeypatch.setenv(name, value)
+    for site in _sge_site(sge_nodes_session, cli, tmp_path, own_environment):
+        site.describe(own="nodesEnvironment: nodes2")
+        yield site
+
+
 @pytest.fixture
 def sge_site(sge_pool: SgePool, cli: Cli, tmp_path: Path, own_environment: Path) -> Iterator[SgeSite]:
     """A site ``cluster`` on Grid Engine."""
-    site = SgeSite(
-        cli=cli, pool=sge_pool, folder=tmp_path, profile=own_environment / ".config/longshore/sites/cluster.yaml"
-    )
+    yield from _sge_site(sge_pool, cli, tmp_path, own_environment)
+
+
+def _sge_site(pool: SgePool, cli: Cli, folder: Path, home: Path) -> Iterator[SgeSite]:
+    site = SgeSite(cli=cli, pool=pool, folder=folder, profile=home / ".config/longshore/sites/cluster.yaml")
     site.describe()
     yield site
     # What a test left, because it failed or because that was its point, must not be in the way of the next.
-    for card in tmp_path.glob("**/run.json"):
+    for card in folder.glob("**/run.json"):
         kill_local_engine(RunPaths(card.parent))
-    sge_pool.run("qdel", "-f", "-u", "*", check=False)
+    pool.run("qdel", "-f", "-u", "*", check=False)

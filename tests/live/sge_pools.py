@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from tests.faults.shim import build_shim, require_compiler
 from tests.live.pools import HERE, free_ports, last_words, need
 from tests.live.runs import DialectSite, run_token
 
@@ -37,6 +38,8 @@ class SgePool:
     made_with: Mapping[str, str]
 
     recipe: ClassVar[Path] = HERE / "sge-up"
+    nodes_recipe: ClassVar[Path] = HERE / "sge-nodes-up"
+    """Recipe of a cluster of two hosts."""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -49,6 +52,12 @@ class SgePool:
         """Return the environment in which the programs find the cluster."""
         path = f"{PROGRAMS}:{os.environ['PATH']}"
         return {**os.environ, **self.variables, "SGE_ROOT": str(self.root), "SGE_CELL": "default", "PATH": path}
+
+    @property
+    def programs(self) -> Path:
+        """Return the folder of the programs for the site of a user."""
+        own = self.root / "bin"
+        return own if own.is_dir() else PROGRAMS
 
     def run(self, *words: str, check: bool = True) -> str:
         """Run a program and return its output."""
@@ -66,15 +75,39 @@ class SgePool:
 @contextmanager
 def sge(root: Path) -> Iterator[SgePool]:
     """Run a cluster for the block."""
+    with _cluster(root, [str(SgePool.recipe)], {}) as pool:
+        yield pool
+
+
+@contextmanager
+def sge_of_two_hosts(root: Path) -> Iterator[SgePool]:
+    """Run a cluster of two hosts for the block.
+
+    Both are this machine: the second one has a name and a loopback address of its own, in namespaces of the kernel.
+    """
+    need("sge")
+    require_compiler()
+    probe = ["unshare", "--mount", "--uts", "true"]
+    if subprocess.run(probe, check=False, capture_output=True).returncode:
+        if os.environ.get("LONGSHORE_POOLS") == "required":
+            pytest.fail("LONGSHORE_POOLS is 'required', but this container has no namespaces of its own")
+        pytest.skip("this container has no namespaces of its own")
+    shim = {"NODE_SHIM": str(build_shim(HERE / "node_address.c"))}
+    with _cluster(root, ["unshare", "--mount", str(SgePool.nodes_recipe)], shim) as pool:
+        yield pool
+
+
+@contextmanager
+def _cluster(root: Path, recipe: list[str], variables: Mapping[str, str]) -> Iterator[SgePool]:
     need("sge")
     env: dict[str, str] = {}
     try:
         said = []
         for attempt in range(_TRIES):
-            made_with = {"ROOT": str(root), "PORT_BASE": str(free_ports(2, behind=attempt))}
+            made_with = {"ROOT": str(root), "PORT_BASE": str(free_ports(2, behind=attempt)), **variables}
             env = {**os.environ, **made_with}
             up = subprocess.run(
-                [SgePool.recipe], env=env, check=False, timeout=_UP_S, text=True, stdout=subprocess.DEVNULL,
+                recipe, env=env, check=False, timeout=_UP_S, text=True, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )  # fmt: skip
             if up.returncode == 0:
@@ -141,11 +174,12 @@ class SgeSite(DialectSite):
         return {}
 
     def describe(
-        self, text: str = "", own: str = "", *, poll: str = "pollInterval: 0.5", programs: Path = PROGRAMS
+        self, text: str = "", own: str = "", *, poll: str = "pollInterval: 0.5", programs: Path | None = None
     ) -> None:
         """Write the profile with additional keys of the site and of its map ``sge``."""
+        folder = programs or self.pool.programs
         lines = (
-            f'bin: "{programs}"', f'root: "{self.pool.root}"', "mem_resource: h_vmem", "parallelEnvironment: smp", poll,
+            f'bin: "{folder}"', f'root: "{self.pool.root}"', "mem_resource: h_vmem", "parallelEnvironment: smp", poll,
             *own.splitlines(),
         )  # fmt: skip
         keys = "".join(f"  {line}\n" for line in lines if line)

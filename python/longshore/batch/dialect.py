@@ -17,6 +17,7 @@ from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable,
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import fill_template
+from longshore.batch.scripts.node_launchers import NodeLauncher
 from longshore.batch.settings import check_keys
 from longshore.batch.submit_replies import SubmissionReply, SubmitReplies
 from longshore.contract.batch import Urgency
@@ -43,18 +44,6 @@ class ProgramCall(msgspec.Struct, frozen=True):
     timeout_s: float = QUERY_S
     otherwise: ProgramCall | None = None
     """Call to make where the answer to this one is useless (`Dialect.is_useless`)."""
-
-
-class NodeLauncher(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command is started on each node of a job.
-
-    `prefix` is the shell in front of the command, and `index` the shell for the number of a node, from 0. `settings`
-    are those of such a job, in the service's own words.
-    """
-
-    prefix: str
-    index: str
-    settings: Mapping[str, YamlValue] = {}
 
 
 class Question(msgspec.Struct, Generic[_Answer_co], frozen=True):
@@ -164,6 +153,8 @@ class Dialect(ABC):
     """Options of the wrapper of each member; see the comments in ``bin/longshore-job``."""
     restart_count: ClassVar[str] = ""
     """Shell for how often the workload manager has started a job again by itself; empty if a job cannot know."""
+    host_launcher: ClassVar[NodeLauncher | None] = None
+    """Launcher of commands on several nodes of a job that depends on no setting."""
     release_hint: ClassVar[str] = ""
     """How a person lets held jobs go."""
     forgets_unstarted: ClassVar[bool] = False
@@ -236,9 +227,12 @@ class Dialect(ABC):
         """Whether jobs with these settings can be an array; raises `ConfigError` when a setting is invalid."""
         return True
 
-    def node_launcher(self, nodes: int) -> NodeLauncher | None:
-        """Return what starts a command once on each of several nodes of a job; ``None`` where that is not possible."""
-        return None
+    def node_launcher(self, nodes: int, cpus: int) -> NodeLauncher | None:
+        """Return what starts a command once on each of several nodes of a job, which has so many processors on each.
+
+        ``None``, as by default, where that is not possible. Raises `ConfigError` where a setting for it is missing.
+        """
+        return self.host_launcher
 
     def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
         """Return the priority of jobs for an urgency; ``None`` where the settings give one to all, or want none."""

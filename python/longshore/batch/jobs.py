@@ -123,6 +123,14 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_partial: bool = False
     """Whether accounting has the task's end but not yet its start."""
 
+    def ran_within(self, other: AccountRow) -> bool:
+        """Whether it ran while another one did, and shorter; false where a time is unknown."""
+        times = (self.started_at, self.ended_at, other.started_at, other.ended_at)
+        if None in times:
+            return False
+        began, ended, first, last = (at or 0.0 for at in times)
+        return first <= began <= ended <= last and ended - began < last - first
+
 
 _Row = TypeVar("_Row", QueueRow, AccountRow)
 

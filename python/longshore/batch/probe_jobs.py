@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from longshore.batch.check_requests import Allocate
+from longshore.batch.ping.ping import PILOT_NODES
 from longshore.contract.context import Context, Problem
 from longshore.contract.inventory import Inventory
 from longshore.errors import ConfigError
@@ -41,7 +42,8 @@ def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, servi
             continue
         for each in components:
             found += _check_inventory(job, at_site(each, settings, row), inventory, service_key)
-    return found or [*ctx.probe.problems]
+    # `check_packing` reports those of pilots.
+    return found or [each for each in ctx.probe.problems if each.key != PILOT_NODES]
 
 
 def at_site(asked: Allocation, settings: Mapping[str, Any], row: PartitionRow | None) -> Allocation:

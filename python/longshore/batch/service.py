@@ -19,7 +19,7 @@ from longshore.batch.check_settings import (
     note_kept_folders,
 )
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import DependencyDialect, Dialect
+from longshore.batch.dialect import DependencyDialect, Dialect, Question
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.batch.engine_job import EngineJob, wants_engine_job
 from longshore.batch.executor.executor import BatchExecutor
@@ -49,6 +49,7 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import Job, JobSettings
+from longshore.sites.unmet_requests import Unmet
 from longshore.world.clock import Clock
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
@@ -96,7 +97,11 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""
         settings = {**ctx.settings.get("executor", {}), "queue": ctx.site.settings.get("queue")}
-        return ping(self.client(settings), settings)
+        return ping(self.client(settings), settings, tuple(self.pilot_questions(settings)))
+
+    def pilot_questions(self, settings: Mapping[str, Any]) -> Iterable[Question[tuple[Unmet, ...]]]:
+        """Return questions for what pilots need and the cluster does not have; by default none."""
+        return ()
 
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what each component of a job asks for; of invalid settings, which `check` tells, the request."""

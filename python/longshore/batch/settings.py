@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
@@ -74,6 +75,14 @@ def hopeless_after_s(service: str, own: Mapping[str, YamlValue]) -> float | None
 def on_submit_error(service: str, own: Mapping[str, YamlValue]) -> str:
     """Return what a refusal ends: the ``job`` or the ``run``."""
     return one_of(service, own, "onSubmitError", ("job", "run"))
+
+
+def node_count(service: str, own: Mapping[str, YamlValue]) -> int:
+    """Return the number of nodes of a job, 1 by default; raises `ConfigError` when it is no number above 0."""
+    text = str(own.get("nodeCount") or 1).strip()
+    if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
+        raise ConfigError(f"'{service}.nodeCount' must be a whole number above 0, not '{text}'")
+    return int(text)
 
 
 def wants_fence(service: str, own: Mapping[str, YamlValue]) -> bool:

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.batch.dialect import NodeLauncher
 from longshore.batch.pilots.allocation_script import PilotLaunch, margin_s
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAllocations
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
+from longshore.batch.scripts.node_launchers import StepLauncher
 from longshore.contract.batch import (
     Accepted,
     AttemptId,
@@ -114,7 +114,7 @@ class _Site:
         queue = _Queue(*self.answers, limits=self.limits)
         launch = LAUNCH
         if self.nodes > 1:
-            launcher = NodeLauncher(prefix="srun -N 2", index="$SLURM_PROCID")
+            launcher = StepLauncher(prefix="srun -N 2", index="$SLURM_PROCID")
             launch = msgspec.structs.replace(LAUNCH, nodes=self.nodes, launcher=launcher)
         terms = AllocationTerms(request=Request(cpus=4), attributes={"queue": "long"}, settings={"nodeCount": 2})
         source = BatchAllocations(queue, terms, launch, token=lambda _run: "k3", clock=self.clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import Any
 import pytest
 
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.pilots.allocation_script import PilotLaunch
 from longshore.batch.pilots.make_allocations import make_allocations
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.records import BATCH_TEMPLATE
+from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.request import MIB
-from longshore.services.sge.dialect import SgeDialect
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
@@ -97,6 +99,36 @@ def test_pilots_on_several_nodes_are_started_by_srun(run: RunPaths) -> None:
     assert sorted(path.name for path in run.pilots.joinpath("mail").iterdir()) == ["00001.0", "00001.1", "00001.2"]
 
 
+class _OneNode(SlurmDialect):
+    """A workload manager that starts nothing on other nodes."""
+
+    def node_launcher(self, nodes: int, cpus: int) -> None:  # type: ignore[override]
+        return None
+
+
 def test_pilots_on_several_nodes_are_refused_where_nothing_starts_them() -> None:
-    with pytest.raises(ConfigError, match=r"'pilot.nodes' cannot be 2: .* a job of Grid Engine"):
-        make_allocations({"sge": {}}, lambda own: BatchClient(SgeDialect(own["sge"])), PilotSettings(nodes=2), {})
+    with pytest.raises(ConfigError, match=r"'pilot.nodes' cannot be 2: .* a job of Slurm"):
+        make_allocations({"slurm": {}}, lambda own: BatchClient(_OneNode(own["slurm"])), PilotSettings(nodes=2), {})
+
+
+def test_pilots_on_several_hosts_are_started_one_by_one() -> None:
+    home = RunPaths(Path("/data/u/it's, a: run/pilots"))
+    launcher = HostLauncher(start=("/opt/bin/rsh", "-x"), hosts="$HOSTS", hint="Ask for it's.")
+    launch = PilotLaunch(
+        python="/opt/python",
+        cpus=2,
+        memory_b=5,
+        walltime_s=None,
+        lease_s=120.0,
+        idle_s=60.0,
+        nodes=3,
+        launcher=launcher,
+    )
+    begin, start = launch.script(home, 7).splitlines()
+    assert begin == 'PYTHON=/opt/python; [ -x "$PYTHON" ] || PYTHON=python3'
+    words = shlex.split(start)
+    assert words[:5] == ["exec", "$PYTHON", "-I", "-S", "-B"]
+    assert words[5:9] == [f"{home.root}/program/node_starter.py", "3", "Ask for it's.", "/opt/bin/rsh"]
+    assert words[9:14] == ["-x", "--", "/bin/sh", "-c", words[13]]
+    assert words[14:] == ["--", "$HOSTS"]
+    assert words[13].endswith(""": run/pilots/mail/00007.'"$0" "$0" 2 5 - 120 60""")

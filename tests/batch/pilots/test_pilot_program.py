@@ -220,6 +220,19 @@ def test_an_order_is_taken_once_it_is_whole(make: Make) -> None:
     assert not box.jobs("never"), "the order came before the job"
 
 
+def test_what_the_end_of_an_allocation_kills_has_not_failed(make: Make) -> None:
+    box = make()
+    assert box.process is not None
+    box.hand([1], "exec sleep 300")
+    box.hand([2], "trap 'exit 0' TERM; sleep 300 & wait")
+    box.wait(lambda: len(box.jobs("start")) == 2)
+    time.sleep(0.3)
+    box.process.send_signal(signal.SIGTERM)
+    assert box.closed() == "terminated"
+    assert box.jobs("end") == box.jobs("exit") == [2]
+    assert sorted(box.jobs("got")) == [1, 2]
+
+
 @pytest.mark.parametrize("warning", [signal.SIGTERM, signal.SIGUSR2, signal.SIGXCPU], ids=["TERM", "USR2", "XCPU"])
 def test_a_scheduler_announces_the_end(make: Make, warning: signal.Signals) -> None:
     box = make()

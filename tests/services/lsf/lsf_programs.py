@@ -35,6 +35,7 @@ PROGRAMS = (
     "bresume",
     "bhist",
     "bacct",
+    "blaunch",
     "lsid",
     "bparams",
     "bqueues",
@@ -44,6 +45,8 @@ PROGRAMS = (
 QUEUES = {"normal": "Open:Active", "short": "Open:Active", "night": "Open:Inactive"}
 FLAGS = {"-rn", "-r", "-x", "-H", "-ti", "-N", "-B", "-Ne"}
 SLOTS = 8
+HOSTS = ("hostA", "hostB", "hostC", "hostD")
+"""Hosts of a job with so many slots on each; all are this machine."""
 KILLS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 LOOK_S = 0.05
 """Pause between two looks at a job."""
@@ -345,6 +348,31 @@ def bhist(words: list[str]) -> int:
     return 0 if found else 255
 
 
+def _hosts(options: dict[str, str]) -> str:
+    """The hosts of a job, each with its slots, as in LSB_MCPU_HOSTS (lsf_envars_job_exec)."""
+    slots = int(options.get("-n", "1"))
+    found = re.search(r"span\[ptile=(\d+)\]", options.get("-R", ""))
+    each = int(found[1]) if found else slots
+    return " ".join(f"{host} {each}" for host in HOSTS[: -(-slots // each)])
+
+
+def blaunch(words: list[str]) -> int:
+    """Start a command on a host of the job; its end is that of blaunch.
+
+    IBM, Spectrum LSF 10.1.0 command reference, page blaunch: ``-n`` takes the standard input from /dev/null, and
+    ``-no-shell`` starts the command without a shell. It works only in a job, and on hosts of its allocation.
+    """
+    flags = [word for word in words if word in {"-n", "-no-shell", "-use-login-shell"}]
+    host, *command = words[len(flags) :]
+    if host not in os.environ.get("LSB_MCPU_HOSTS", "").split()[::2]:
+        _say(f"Host <{host}> is not one of the hosts that are allocated to the job", error=True)
+        return 255
+    if "-n" in flags:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    command = command if "-no-shell" in flags else ["/bin/sh", "-c", " ".join(command)]
+    return subprocess.run(command, check=False, env={**os.environ, "HOSTNAME": host}).returncode % 256
+
+
 def _stamp(at: float) -> str:
     return time.strftime("%a %b %e %H:%M:%S", time.localtime(at))
 
@@ -356,7 +384,9 @@ def run(number: str, index: str) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     with _cluster() as jobs:
         job = jobs[number]
-    options, environment = job["options"], {**job["environment"], "LSB_JOBID": number, "LSB_JOBINDEX": index}
+    options = job["options"]
+    given = {"LSB_JOBID": number, "LSB_JOBINDEX": index, "LSB_MCPU_HOSTS": _hosts(options)}
+    environment = {**job["environment"], **given}
     hour = next((float(word[5:]) for word in _WORDS if word.startswith("hour=")), 3600.0)
     limit_s = float(options["-W"]) * hour / 60 if "-W" in options else None
     most = int(options["-M"].rstrip("MB!")) << 20 if "-M" in options else None
@@ -446,6 +476,7 @@ def main(name: str, words: list[str]) -> int:
         _say("Cannot connect to LSF. Please wait ...", error=True)
         return 255
     known = {"bsub": bsub, "bjobs": bjobs, "bkill": bkill, "bstop": bstop, "bresume": bresume, "bhist": bhist}
+    known["blaunch"] = blaunch
     if name in known:
         return known[name](words)
     texts = {

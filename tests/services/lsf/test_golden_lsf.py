@@ -44,6 +44,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
         "queue": "short",
         "accountingGroup": "survey",
     },
+    "nodes": {"own": {"nodeCount": 3}, "request": Request(cpus=4, memory_b=2000 * MIB, disk_b=GIB)},
     "mail": {"mailTo": "jdoe@example.org", "whenToMail": "Complete"},
     "directives": {
         "site": {"directives": ["#BSUB -app sim"], "account": "general", "lsf": {"group": "/longshore"}},
@@ -75,6 +76,7 @@ def test_there_is_no_page_of_nothing() -> None:
     [
         ({"bsub": ["-J mine"]}, "'bsub' cannot have '-J'"),
         ({"directives": ["-w done(1)"]}, "'bsub' cannot have '-w'"),
+        ({"nodeCount": 0.5}, "'lsf.nodeCount' must be a whole number above 0, not '0.5'"),
         ({"memoryPer": "core"}, "'lsf.memoryPer' must be 'job', 'host', 'task' or 'none', not 'core'"),
         ({"memoryUnit": "PB"}, "'lsf.memoryUnit' must be 'MB', 'KB', 'GB' or 'TB', not 'PB'"),
         ({"hosts": "a\nb"}, "has no room for '\\n'"),

@@ -11,8 +11,9 @@ import pytest
 from tests.services.scripts import render_script
 
 from longshore.batch.engine_job import engine_script
+from longshore.batch.script_writer import job_spec
 from longshore.batch.scripts.lines import job_name
-from longshore.contract.batch import Urgency
+from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB, Request
@@ -75,6 +76,31 @@ def test_memory_is_divided_by_slots_and_has_a_unit_where_numbers_are_bytes(own: 
 
 def test_one_processor_needs_no_parallel_environment() -> None:
     assert lines(script({"parallelEnvironment": "smp"}, request=Request(cpus=1))) == []
+
+
+def test_each_of_several_hosts_has_the_slots_and_the_memory_of_a_request() -> None:
+    own = {"mem_resource": "h_vmem", "parallelEnvironment": "smp", "nodesEnvironment": "mpi3"}
+    request = Request(cpus=3, memory_b=3000 * MIB)
+    assert lines(script({**own, "nodeCount": 2}, request=request)) == ["-pe mpi3 6", "-l h_vmem=1000M"]
+    assert lines(script({**own, "nodeCount": 2}, request=Request(cpus=1)))[0] == "-pe mpi3 2"
+    assert lines(script({**own, "nodeCount": 1}, request=request))[0] == "-pe smp 3"
+    dialect = SgeDialect({})
+    spec = job_spec(dialect, Batch(id="0", tag="b", request=request, members=()), {"sge": {**own, "nodeCount": 2}})
+    (asked,) = dialect.allocations(spec)
+    assert (asked.nodes, asked.cpus_per_node, asked.memory_b) == (2, 3, 3000 * MIB)
+    assert asked.names["parallel environment"] == ("mpi3",)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"nodeCount": 2}, "pilots on 2 hosts need a parallel environment: 'sge.nodesEnvironment' is missing"),
+        ({"nodeCount": "two", "nodesEnvironment": "mpi3"}, "'sge.nodeCount' must be a whole number above 0, not 'two'"),
+    ],
+)
+def test_several_hosts_without_an_environment_are_refused(own: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        script(own, request=Request(cpus=3))
 
 
 def test_the_first_queue_of_the_site_that_holds_a_job() -> None:

@@ -232,6 +232,26 @@ def test_a_lost_run_of_a_rescheduled_job_is_no_end() -> None:
     assert (row.exit, STATES.phase(row.state)) == (7, QueuePhase.OVER)
 
 
+def test_the_account_of_a_job_on_several_hosts_is_not_that_of_its_commands() -> None:
+    job = account(granted_pe="mpi2", exit_status="3")
+    command = account(
+        granted_pe="mpi2",
+        exit_status="129",
+        hostname="node2",
+        start_time="Mon Nov 23 14:11:23 2026",
+        end_time="Mon Nov 23 14:11:25 2026",
+    )
+    for text in (job + command, command + job, command + job + command):
+        (row,) = gathered_rows(text).values()
+        assert (row.exit, row.node) == (3, "localhost")
+    # A later run of the job counts.
+    later = {"start_time": "Mon Nov 23 15:00:00 2026", "end_time": "Mon Nov 23 15:00:01 2026"}
+    (row,) = gathered_rows(job + account(granted_pe="mpi2", exit_status="4", **later)).values()
+    assert row.exit == 4
+    (row,) = gathered_rows(job + account(granted_pe="mpi2", exit_status="4", end_time="-/-")).values()
+    assert row.exit == 4
+
+
 def test_an_account_has_times_and_all_that_is_stored() -> None:
     rows = gathered_rows(account(taskid="3", maxvmem="432.918MB") + account(jobnumber="43", exit_status="139"))
     row = rows[TaskId(42, 2)]

@@ -44,6 +44,8 @@ _MAX_PAUSE_S: Final = 300.0
 """Longest pause after a refused or failed allocation; the pause doubles each time."""
 _SHORT_LIFE_S: Final = 30.0
 """Run time below which the failure of an allocation is taken for one of all allocations."""
+LOG_NAME: Final = "logs/{:05}.log"
+"""Log of an allocation, in the run directory of the allocations."""
 NEVER_SUBMITTED: Final = "the allocation was never submitted"
 
 
@@ -184,7 +186,7 @@ class BatchAllocations(AllocationSource):
                 command=("/bin/sh", "-c", self._launch.script(self._home, number)),
                 environment={},
                 working_directory=str(self._home.root.parent),
-                log=f"logs/{number:05}.log",
+                log=LOG_NAME.format(number),
             )
             for number in numbers
         )
@@ -290,7 +292,7 @@ class BatchAllocations(AllocationSource):
         if since is not None and (self._clock.elapsed() - since >= _SHORT_LIFE_S or is_good(event)):
             self._trouble, self._pause_s = "", _MIN_PAUSE_S
         elif not is_good(event) and number not in self._doomed:
-            self._fail(why)
+            self._fail(f"{why}; see '{self._home.root / LOG_NAME.format(number)}'")
         self._doomed.discard(number)
 
     # --------------------------------------------------------------------------------------------------------- end

@@ -10,6 +10,7 @@ import msgspec
 from longshore.batch.pilots.make_allocations import OVERHEAD_B, make_combined_executor
 from longshore.batch.pilots.packing import is_wanted
 from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.ping.ping import PILOT_NODES
 from longshore.batch.settings import wants_native
 from longshore.contract.context import Context, Problem
 from longshore.errors import ConfigError
@@ -73,6 +74,9 @@ def check_packing(
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
         return
     yield from _check_size(pilot_settings(settings), ctx)
+    for problem in ctx.probe.problems if ctx.probe else ():
+        if problem.key == PILOT_NODES:
+            yield msgspec.structs.replace(problem, fatal=True, origin=ctx.site.origin)
     told: set[tuple[str, str]] = set()
     for job in {id(job.settings): job for job in workflow}.values():
         attributes, own = job.settings.attributes, job.settings.service_settings

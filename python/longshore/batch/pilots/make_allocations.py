@@ -14,6 +14,7 @@ from longshore.batch.pilots.combined_executor import CombinedExecutor
 from longshore.batch.pilots.executor import PilotExecutor
 from longshore.batch.pilots.packing import PackingRule
 from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.scripts.node_launchers import NodeLauncher, StepLauncher
 from longshore.batch.settings import own_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB, Request
@@ -53,7 +54,7 @@ def make_allocations(
     # Pilots measure what their jobs use, and nobody asks what an allocation used.
     usual = {**settings, name: {**own, "gather": False}}
     client = make_client(usual)
-    launcher = client.dialect.node_launcher(pilot.nodes) if pilot.nodes > 1 else None
+    launcher = client.dialect.node_launcher(pilot.nodes, pilot.cpus) if pilot.nodes > 1 else None
     if pilot.nodes > 1 and launcher is None:
         raise ConfigError(
             f"'pilot.nodes' cannot be {pilot.nodes}: Longshore cannot start pilots on several nodes of a job of "
@@ -63,7 +64,7 @@ def make_allocations(
     terms = AllocationTerms(
         request=Request(cpus=pilot.cpus, memory_b=pilot.memory_b + OVERHEAD_B, walltime_s=pilot.walltime_s),
         attributes=attributes,
-        settings=launcher.settings if launcher else {},
+        settings=_node_settings(launcher, pilot.nodes),
     )
     launch = PilotLaunch(
         python=sys.executable,
@@ -76,3 +77,10 @@ def make_allocations(
         launcher=launcher,
     )
     return BatchAllocations(BatchExecutor(usual, client), terms, launch)
+
+
+def _node_settings(launcher: NodeLauncher | None, nodes: int) -> Mapping[str, Any]:
+    """Return the settings of an allocation of several nodes."""
+    if launcher is None:
+        return {}
+    return launcher.settings if isinstance(launcher, StepLauncher) else {"nodeCount": nodes}

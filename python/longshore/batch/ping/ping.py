@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
@@ -22,7 +22,7 @@ from longshore.contract.inventory import Inventory, PartitionState
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.request import Request
-from longshore.sites.unmet_requests import find_unmet_requests
+from longshore.sites.unmet_requests import Unmet, find_unmet_requests
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
@@ -31,6 +31,8 @@ PING_LIMIT_S: Final = 30.0
 """Time limit of all queries together, in seconds."""
 _QUERY_S: Final = 10.0
 _QUERIES_AT_ONCE: Final = 4
+PILOT_NODES: Final = "pilot.nodes"
+"""Key of problems with pilots on several nodes."""
 _NO_JOB: Final = "longshore-ping"
 """Name of no job: accounting is asked whether it answers."""
 
@@ -76,17 +78,27 @@ class _TimedQuery:
 
 
 def ping(
-    client: BatchClient, settings: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
+    client: BatchClient,
+    settings: Mapping[str, Any],
+    pilot_questions: Sequence[Question[tuple[Unmet, ...]]] = (),
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> PingReport:
     """Report on the cluster, and on the partitions, account and QOS of a site.
 
-    `settings` are the executor's, with ``queue``, the default destination of jobs.
+    `settings` are the executor's, with ``queue``, the default destination of jobs. `pilot_questions` ask what the
+    cluster does not have for the pilots of the site.
     """
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        return _ping(client.dialect, _TimedQuery(client, clock, pool), settings)
+        return _ping(client.dialect, _TimedQuery(client, clock, pool), settings, pilot_questions)
 
 
-def _ping(dialect: Dialect, query: _TimedQuery, settings: Mapping[str, Any]) -> PingReport:
+def _ping(
+    dialect: Dialect,
+    query: _TimedQuery,
+    settings: Mapping[str, Any],
+    pilot_questions: Sequence[Question[tuple[Unmet, ...]]],
+) -> PingReport:
     first, *others = dialect.facts_calls()
     config = query(first)
     if not config.ok:
@@ -96,13 +108,14 @@ def _ping(dialect: Dialect, query: _TimedQuery, settings: Mapping[str, Any]) -> 
     facts = dialect.parse_facts([config.out, *(answer.out if answer.ok else "" for answer in answers)])
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
     query.begin(_calls_without_order(dialect, facts, since))
+    query.begin(question.call for question in pilot_questions)
     names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
     details = {"version": facts.version, "cluster": facts.name}
     if (question := dialect.version_question()) is not None:
         details["version"] = _describe_version(facts.version, *query.answer(question))
     inventory = take_inventory(query, dialect, facts)
     details |= _describe_names(query, dialect, (names, facts), inventory)
-    problems = tuple(_find_problems(dialect, names, settings, inventory))
+    problems = (*_find_problems(dialect, names, settings, inventory), *_find_pilot_problems(query, pilot_questions))
     details |= _check_sources(query, dialect, facts, since)
     sizes = dialect.capacity_question()
     return PingReport(
@@ -158,6 +171,15 @@ def _find_problems(
         unmet += find_unmet_requests(plain, msgspec.structs.replace(inventory, partitions=None, nodes=None))
     for each in dict.fromkeys(unmet):
         yield Problem(message=each.message, hint=each.hint, fatal=False)
+
+
+def _find_pilot_problems(
+    query: _TimedQuery, pilot_questions: Iterable[Question[tuple[Unmet, ...]]]
+) -> Iterator[Problem]:
+    """Find what the cluster does not have for the pilots of a site; other jobs can run."""
+    for question in pilot_questions:
+        for each in query.answer(question)[0] or ():
+            yield Problem(message=each.message, hint=each.hint, fatal=False, key=PILOT_NODES)
 
 
 def _describe_version(controller: str, programs: str | None, why: str) -> str:

@@ -23,6 +23,7 @@ from longshore.batch.dialect import (
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.batch.settings import one_of
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.context import Unreachable
@@ -61,6 +62,12 @@ class LsfDialect(DependencyDialect):
     directive: ClassVar[str] = "#BSUB"
     raw_key: ClassVar[str] = "bsub"
     task_index: ClassVar[str] = '"$LSB_JOBINDEX"'
+    host_launcher: ClassVar[HostLauncher] = HostLauncher(
+        start=("blaunch", "-n", "-no-shell"),
+        # Behind each host is its number of slots.
+        hosts='$(set -- $LSB_MCPU_HOSTS; while [ $# -gt 1 ]; do echo "$1"; shift 2; done)',
+        hint="LSF did not follow 'span[ptile]': raw options of the site may replace it.",
+    )
     release_hint: ClassVar[str] = "bresume ID lets them go"
 
     # ---------------------------------------------------------------------------------------------------- answers
@@ -131,8 +138,7 @@ class LsfDialect(DependencyDialect):
 
     def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
         """Return what bhist or bacct answered on a task."""
-        rows = self.parse_shown_array(answer)
-        return rows if isinstance(rows, Unreachable) else rows.get(task)
+        return rows if isinstance(rows := self.parse_shown_array(answer), Unreachable) else rows.get(task)
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
         """Return what bhist or bacct answered on an array."""
@@ -182,8 +188,7 @@ class LsfDialect(DependencyDialect):
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
         """Return calls of bkill."""
-        words = ("bkill", "-stat", "pend") if waiting_only else ("bkill",)
-        return calls_with(words, map(element_id, tasks))
+        return calls_with(("bkill", *(("-stat", "pend") if waiting_only else ())), map(element_id, tasks))
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of bkill for all jobs of a name; without the 0, it would kill only the last."""

@@ -12,10 +12,11 @@ import msgspec
 
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import fit_line
+from longshore.batch.settings import node_count
 from longshore.batch.values import parse_number
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.lsf.options import Option, job_options, refuse_essential
+from longshore.services.lsf.options import SERVICE, Option, job_options, refuse_essential
 from longshore.services.lsf.parse_jobs import parse_bytes
 
 _PATTERN: Final = re.compile(r"%[A-Za-z]")
@@ -45,7 +46,7 @@ def allocation(job: JobSpec) -> Allocation:
     return msgspec.structs.replace(
         found,
         cpus_per_task=slots or found.cpus_per_task,
-        nodes=nodes,
+        nodes=nodes or (node_count(SERVICE, job.own) if job.own.get("nodeCount") and not slots else None),
         walltime_s=found.walltime_s if limit is None else limit,
         memory_b=parse_bytes(values.get("-M", "").rstrip("!")) or found.memory_b,
         partitions=tuple(queue.split()),

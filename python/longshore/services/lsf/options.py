@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import to_list
-from longshore.batch.settings import one_of
+from longshore.batch.settings import node_count, one_of
 from longshore.batch.values import BINARY_UNITS
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -35,8 +35,8 @@ JOB_NAMES: Final = {
 }
 """Names that each stand for an option of bsub."""
 _TEXTS: Final = ("userGroup", "application", "serviceClass", "hosts", "priority")
-AMOUNT_NAMES: Final = ("hardMemory", "memoryPer", "memoryUnit", "selectMemory")
-"""Names that say how a request for memory is written."""
+AMOUNT_NAMES: Final = ("hardMemory", "memoryPer", "memoryUnit", "nodeCount", "selectMemory")
+"""Names that say how a request is written."""
 SITE_NAMES: Final = ("bjobsFormat", "envdir", "group")
 """Names that configure access to the cluster, not jobs, beside those of the kit."""
 
@@ -75,7 +75,7 @@ def job_options(job: JobSpec) -> Iterator[Option]:
         ("-q", str(attributes.get("queue") or job.defaults.queue) or None),
         ("-P", str(account) if account else None),
         *((JOB_NAMES[name], " ".join(to_list(own.get(name))) or None) for name in _TEXTS),
-        ("-n", None if whole else str(request.cpus)),
+        ("-n", None if whole else str(node_count(SERVICE, own) * request.cpus)),
         # In minutes: LSF has no seconds here (bsub(1): -W [hour:]minute).
         ("-W", None if request.walltime_s is None else str(max(1, math.ceil(request.walltime_s / 60)))),
         ("-M", _limit(request, own)),
@@ -100,12 +100,14 @@ def _limit(request: Request, own: LsfMap) -> str | None:
     """Return the limit of memory with its unit: without one, it would be in KB, or in what the cluster says."""
     if request.memory_b is None:
         return None
-    return f"{math.ceil(request.memory_b / MIB)}MB{'!' if own.get('hardMemory') else ''}"
+    # Where LSF adds up the memory of all hosts, one host's limit would be too small.
+    return f"{math.ceil(request.memory_b * node_count(SERVICE, own) / MIB)}MB{'!' if own.get('hardMemory') else ''}"
 
 
 def _requirement(request: Request, own: LsfMap) -> str:
-    """Return the value of ``-R``: the reserved amounts, and one host for all slots."""
+    """Return the value of ``-R``: the reserved amounts, and one host for all slots, or so many slots on each host."""
     unit, per = BINARY_UNITS[memory_unit(own)[0]], one_of(SERVICE, own, "memoryPer", _PER)
+    nodes = node_count(SERVICE, own)
     reserved: dict[str, int] = {}
     if request.memory_b is not None:
         reserved["mem"] = math.ceil(request.memory_b / unit / (request.cpus if per == "task" else 1))
@@ -116,9 +118,9 @@ def _requirement(request: Request, own: LsfMap) -> str:
             raise ConfigError(f"'requestResources' cannot have '{name}': it is no name of a resource of LSF")
         if name != "gpus":
             reserved[name] = math.ceil(amount / request.cpus) if per == "task" else amount
-    end = "" if per == "none" else f"/{per}"
+    end = "" if per == "none" else "/host" if nodes > 1 and per == "job" else f"/{per}"
     whole = math.ceil((request.memory_b or 0) / unit)
     parts = [f"select[mem>{whole}]"] if own.get("selectMemory") and whole else []
     parts += [f"rusage[{':'.join(f'{name}={amount}{end}' for name, amount in reserved.items())}]"] if reserved else []
-    parts += ["span[hosts=1]"] if request.cpus > 1 else []
+    parts += [f"span[ptile={request.cpus}]"] if nodes > 1 else ["span[hosts=1]"] if request.cpus > 1 else []
     return " ".join(parts)

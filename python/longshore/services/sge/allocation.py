@@ -12,7 +12,7 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import text_lines
 from longshore.batch.values import parse_number
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.sge.options import SgeMap, memory_per
+from longshore.services.sge.options import memory_per, slots_environment
 from longshore.services.sge.parse import parse_bytes, parse_seconds, requested
 
 _RESOURCE_KEYS: Final = ("cpu_resource", "mem_resource", "tmp_resource")
@@ -30,17 +30,19 @@ def allocation(job: JobSpec) -> Allocation:
     ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
     slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0) if ranges else 0
     cpus = slots or parse_number(asked.get(str(own.get("cpu_resource")), "")) or found.cpus_per_task
+    nodes, _, environment = slots_environment(own, cpus)
     size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
-    per_slot = slots or (cpus if own.get("parallelEnvironment") else 1)
+    per_slot = slots or (cpus if environment else 1)
     names = {
         "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
-        "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or _environment(own, cpus)),
+        "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
         "project": tuple(re.findall(r"(?:^|\s)-P\s+(\S+)", text)[-1:]),
     }
     account = str(job.batch.attributes.get("accountingGroup") or "")
     limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
     return msgspec.structs.replace(
         found,
+        nodes=nodes if nodes > 1 else None,
         cpus_per_task=cpus,
         memory_b=size * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b,
         disk_b=disk or found.disk_b,
@@ -49,8 +51,3 @@ def allocation(job: JobSpec) -> Allocation:
         partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
         names={**names, "project": names["project"] or tuple(filter(None, (account,)))},
     )
-
-
-def _environment(own: SgeMap, cpus: int) -> tuple[str, ...]:
-    """Return the parallel environment of jobs with several processors."""
-    return (str(own["parallelEnvironment"]),) if own.get("parallelEnvironment") and cpus > 1 else ()

@@ -1,20 +1,27 @@
-"""Checks of settings that only Grid Engine has: names of its cluster (pure functions)."""
+"""Checks of settings that only Grid Engine has: names of its cluster, and what its pilots need (pure functions)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from longshore.batch.dialect import ProgramCall, Question
 from longshore.batch.settings import own_map
 from longshore.contract.context import Context, Problem
+from longshore.model.wording import count_noun
 from longshore.model.workflow.job import Job
+from longshore.services.sge.inventory import listed_names
 from longshore.services.sge.options import SERVICE, SgeMap
+from longshore.services.sge.parse import lines_at
+from longshore.sites.unmet_requests import Unmet, unknown_name
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Grid Engine."""
+_NODES: Final = f"{SERVICE}.nodesEnvironment"
 _ONE_CLUSTER: Final = ("bin", "root", "cell", "cluster")
 _NAMES: Final = {"requestCpus": "parallelEnvironment", "requestMemory": "mem_resource", "requestDisk": "tmp_resource"}
 
@@ -56,3 +63,37 @@ def _unsaid_amounts(job: Job, own: SgeMap) -> Iterator[Problem]:
                 key=key,
                 fatal=False,
             )
+
+
+def pilot_questions(
+    settings: Mapping[str, Any], ask: Callable[..., ProgramCall]
+) -> Iterator[Question[tuple[Unmet, ...]]]:
+    """Return the questions whether the parallel environment of a site's pilots can start them; `ask` makes calls."""
+    name, pilot = str((settings.get(SERVICE) or {}).get("nodesEnvironment") or ""), settings.get("pilot") or {}
+    # A pattern stands for several, and Grid Engine chooses.
+    if not name or re.search(r"[*?\[]", name) or int(pilot.get("nodes", 1)) < 2:
+        return
+    yield Question(ask("qconf", "-spl"), lambda text: _find_missing(name, listed_names(text)))
+    yield Question(ask("qconf", "-sp", name), lambda text: tuple(find_unfit(text, int(pilot["cpus"]))))
+
+
+def _find_missing(name: str, known: tuple[str, ...]) -> tuple[Unmet, ...]:
+    return () if name in known else (unknown_name("parallel environment", name, known),)
+
+
+def find_unfit(text: str, cpus: int) -> Iterator[Unmet]:
+    """Find why a parallel environment, as ``qconf -sp`` prints it, cannot start pilots with so many processors."""
+    fields = {name: value.strip() for name, _, value in lines_at(text, " ")}
+    name = fields.get("pe_name", "")
+    subject = f"the parallel environment '{name}' cannot start pilots on several hosts"
+    if (control := fields.get("control_slaves", "not set")).upper() != "TRUE":
+        yield Unmet(
+            f"{subject}: its control_slaves is {control}",
+            f"Name one with 'control_slaves TRUE' under '{_NODES}'. Else raise 'pilot.count' instead of 'pilot.nodes'.",
+        )
+    if (rule := fields.get("allocation_rule", "")) != str(cpus):
+        hint = f", or give pilots as many processors: pilot: {{cpus: {rule}}}" if rule.isdecimal() else ""
+        yield Unmet(
+            f"{subject} with {count_noun(cpus, 'processor')} each: its allocation_rule is '{rule}'",
+            f"Name one with the rule {cpus} under '{_NODES}'{hint}. Else raise 'pilot.count' instead of 'pilot.nodes'.",
+        )

@@ -23,6 +23,7 @@ from longshore.batch.dialect import (
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
@@ -32,10 +33,12 @@ from longshore.model.workflow.allocation import Allocation
 from longshore.services.sge import inventory, parse, parse_cluster
 from longshore.services.sge.allocation import allocation
 from longshore.services.sge.directives import directives, plain_name, slack_s
-from longshore.services.sge.options import JOB_NAMES, SITE_NAMES, check_site_map, read_priority
+from longshore.services.sge.options import JOB_NAMES, SITE_NAMES, check_site_map, read_priority, slots_environment
 from longshore.services.sge.states import HELD, PENDING, STATES
 from longshore.world.processes.shell import ProgramResult
 
+_HOSTS: Final = '$(while read -r host others; do echo "$host"; done < "$PE_HOSTFILE")'
+"""Shell for the hosts of a job, the one of its script first; a host has a line for each of its queues (sge_pe(5))."""
 _OF_A_JOB: Final = frozenset(
     (
         "ARC", "ENVIRONMENT", "JOB_ID", "JOB_NAME", "JOB_SCRIPT", "NHOSTS", "NQUEUES", "NSLOTS", "PE", "PE_HOSTFILE",
@@ -121,6 +124,13 @@ class SgeDialect(DependencyDialect):
     def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
+
+    def node_launcher(self, nodes: int, cpus: int) -> HostLauncher:
+        """Return the launcher that starts a command on each host by qrsh."""
+        *_, name = slots_environment({**self.settings, "nodeCount": nodes}, cpus)
+        # Without a shell of its own, qrsh passes words on as they are; -V adds the environment (qrsh(1): -inherit).
+        start = (self._program("qrsh"), "-inherit", "-nostdin", "-noshell", "-V")
+        return HostLauncher(start=start, hosts=_HOSTS, hint=f"'{name}' must have 'allocation_rule {cpus}'.")
 
     def plain_name(self, name: str) -> str:
         """Return a name that Grid Engine accepts."""

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import fit_line, to_list
-from longshore.batch.settings import one_of
+from longshore.batch.settings import node_count, one_of
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
@@ -19,8 +19,8 @@ SERVICE: Final = "sge"
 SITE_NAMES: Final = ("bin", "cell", "cluster", "root", "use_priority")
 """Names that configure access to the cluster and what is done about all jobs, beside those of the kit."""
 JOB_NAMES: Final = (
-    "cpu_resource", "default_prio", "hard", "mem_resource", "memoryPer", "parallelEnvironment", "priority", "soft",
-    "tmp_resource",
+    "cpu_resource", "default_prio", "hard", "mem_resource", "memoryPer", "nodeCount", "nodesEnvironment",
+    "parallelEnvironment", "priority", "soft", "tmp_resource",
 )  # fmt: skip
 """Names that change the options of a job."""
 LOWEST_PRIORITY: Final = -1023
@@ -70,10 +70,10 @@ def options(job: JobSpec, slack_s: float | None = None) -> Iterator[str]:
         when = str(attributes.get("whenToMail") or "error")
         yield f"-M {_word('mailTo', mail_to)}"
         yield f"-m {_word('whenToMail', _MAIL.get(when.lower(), when))}"
-    environment = own.get("parallelEnvironment")
-    slots = request.cpus if environment and request.cpus > 1 else 1
-    if slots > 1:
-        yield f"-pe {_word('sge.parallelEnvironment', environment)} {slots}"
+    nodes, key, environment = slots_environment(own, request.cpus)
+    slots = request.cpus if environment else 1
+    if environment:
+        yield f"-pe {_word(key, environment)} {nodes * slots}"
     byte_resources = {*_MEMORY_RESOURCES, *(job.facts.byte_resources if job.facts else ())}
     resources = (*_amounts(request, own, slots, byte_resources), *_resources(request))
     yield from (f"-l {name}={value}" for name, value in resources)
@@ -102,6 +102,21 @@ def _amounts(request: Request, own: SgeMap, slots: int, byte_resources: set[str]
 
 def _resources(request: Request) -> Iterator[tuple[str, str]]:
     return ((_word("requestResources", name), str(amount)) for name, amount in sorted(request.resources.items()))
+
+
+def slots_environment(own: SgeMap, cpus: int) -> tuple[int, str, str]:
+    """Return the number of hosts of jobs, and the key and the name of the parallel environment of their slots.
+
+    The name is empty where jobs need none, or the site has none. Raises `ConfigError` if it has none for several hosts.
+    """
+    nodes = node_count(SERVICE, own)
+    name = "nodesEnvironment" if nodes > 1 else "parallelEnvironment"
+    if nodes > 1 and not own.get(name):
+        raise ConfigError(
+            f"jobs and pilots on {nodes} hosts need a parallel environment: '{SERVICE}.{name}' is missing",
+            hint=f"Name one with 'allocation_rule {cpus}' and 'control_slaves TRUE', as 'qconf -sp' shows them.",
+        )
+    return nodes, f"{SERVICE}.{name}", str(own.get(name) or "") if nodes * cpus > 1 else ""
 
 
 def memory_per(own: SgeMap) -> str:

@@ -130,14 +130,19 @@ def read_accounting_answer(answer: ProgramResult) -> ProgramResult:
 
 
 def gathered_rows(text: str) -> dict[TaskId, AccountRow]:
-    """Parse the blocks of ``qacct -j``; of several runs of a task, the last one counts."""
+    """Parse the blocks of ``qacct -j``; of several runs of a task, the last one counts.
+
+    A job on several hosts also has a block for each command that it started on one of them, which ran while it did.
+    """
     rows: dict[TaskId, AccountRow] = {}
     for block in re.split(r"^=+\s*$", text, flags=re.MULTILINE):
         fields = {name.strip(): value.strip() for name, _, value in lines_at(block, " ")}
         if (number := parse_number(fields.get("jobnumber", ""))) is not None:
             place = parse_number(fields.get("taskid", ""))
             task = TaskId(number, place - 1 if place else None)
-            rows[task] = _account_row(task, fields)
+            row = _account_row(task, fields)
+            if task not in rows or fields.get("granted_pe", "NONE") == "NONE" or not row.ran_within(rows[task]):
+                rows[task] = row
     return rows
 
 

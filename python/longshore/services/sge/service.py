@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from longshore.batch.dialect import Question
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
@@ -17,10 +18,11 @@ from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.plan.ignored_requests import ignored_requests
-from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs
+from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs, pilot_questions
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.load import parse_load
 from longshore.services.sge.options import SERVICE
+from longshore.sites.unmet_requests import Unmet
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -50,6 +52,10 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
         if not re.fullmatch(r"[+-]?\d{1,4}", word):
             raise ConfigError(f"the option of the back end must be a priority, not '{word}'", hint=BACKEND_HELP)
         return {SERVICE: {"priority": int(word)}}
+
+    def pilot_questions(self, settings: Mapping[str, Any]) -> Iterator[Question[tuple[Unmet, ...]]]:
+        """Return the questions for the parallel environment of pilots on several hosts."""
+        return pilot_questions(settings, self.dialect(own_map(self.name, settings)).query_call)
 
     def query_load(self, ctx: Context) -> Mapping[str, float]:
         """Return the slots that qstat shows for all queues."""

@@ -12,7 +12,6 @@ from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     InventoryQuestions,
-    NodeLauncher,
     ProgramCall,
     Programs,
     ProgramVariables,
@@ -21,6 +20,7 @@ from longshore.batch.dialect import (
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.node_launchers import StepLauncher
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
@@ -114,10 +114,12 @@ class SlurmDialect(SlurmDependencies):
         """Return a name that Slurm and its filters accept."""
         return re.sub(r"[^A-Za-z0-9._:-]+", "_", name)
 
-    def node_launcher(self, nodes: int) -> NodeLauncher:
-        """Return the step that starts a command on each node."""
-        return NodeLauncher(
-            prefix=f'srun --export=ALL --nodes={nodes} --ntasks={nodes} --cpus-per-task="${{SLURM_CPUS_PER_TASK:-1}}"',
+    def node_launcher(self, nodes: int, cpus: int) -> StepLauncher:
+        """Return the step that starts a command on each node, and ends all if one fails."""
+        return StepLauncher(
+            # Without --wait=0, the configuration may end all tasks some time after the first one that ended well.
+            prefix=f'srun --export=ALL --nodes={nodes} --ntasks={nodes} --cpus-per-task="${{SLURM_CPUS_PER_TASK:-1}}" '
+            "--wait=0 --kill-on-bad-exit=1",
             index="$SLURM_PROCID",
             settings={"nodeCount": nodes, "tasksPerNode": 1},
         )

@@ -9,6 +9,8 @@ from longshore.engine import keeper
 
 PROGRAM: Final = "pilot.py"
 """File that is run; the others lie beside it."""
+STARTER: Final = "node_starter.py"
+"""File that is run where an allocation has several nodes, which are started one by one."""
 FILES: Final = (
     "pilot_system.py",
     "order_reader.py",
@@ -16,6 +18,7 @@ FILES: Final = (
     "pilot_mailbox.py",
     "pilot_keeper.py",
     "waiting_attempts.py",
+    STARTER,
     PROGRAM,
 )
 """Files of the program, the one that is run last; the keeper's lie beside them."""

@@ -324,11 +324,12 @@ class Pilot:
             is_end = line.startswith(b'{"r":"end"')
             if not is_end and not line.startswith((b'{"r":"start"', b'{"r":"exit"')):
                 continue
-            self.records.take(line[:-_CHECKSUM_LENGTH] + b"}")
-            if is_end:
-                found = json.loads(line)
-                if (chosen := self.running.pop((found["j"], found["a"]), None)) is not None:
-                    self.waiting.release(chosen.cpus, chosen.memory)
+            found = json.loads(line) if is_end or self.is_terminated else {}
+            if is_end and (chosen := self.running.pop((found["j"], found["a"]), None)) is not None:
+                self.waiting.release(chosen.cpus, chosen.memory)
+            if not (self.is_terminated and found.get("s") == signal.SIGTERM):
+                # What the end of the allocation killed did not fail: without a record of its end, it is lost.
+                self.records.take(line[:-_CHECKSUM_LENGTH] + b"}")
         self.mailbox.send()
 
     def _add_beat(self, now: float) -> None:
