@@ -17,12 +17,14 @@ from longshore.app.maintain.removable_files import (
     list_logs,
     list_run_drafts,
     list_scratch,
+    list_staged_drafts,
     list_unpacked_archives,
     list_user_caches,
     list_user_drafts,
 )
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, open_run
 from longshore.contract.context import RunPaths
+from longshore.engine.staging.staged_ends import remove_draft
 from longshore.errors import SubmissionRefusedError
 from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.world.files.locks import Lock, take_lock
@@ -173,6 +175,7 @@ def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], now: float) -> 
     if RemovableKind.TEMPORARY in kinds:
         yield from list_drafts(opened, now=now)
         yield from list_scratch(opened)
+        yield from list_staged_drafts(opened)
 
 
 def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
@@ -219,6 +222,9 @@ def count_kinds(files: Iterable[RemovableFile]) -> dict[str, int]:
 def _remove(file: RemovableFile) -> str:
     """Remove a file, or a folder with its content; return why it is still there."""
     try:
+        if file.is_of_attempt:
+            remove_draft(file.path)
+            return "it cannot be renamed; make its folder writable" if file.path.exists() else ""
         if file.is_folder:
             remove_tree(file.path, below=file.root)
             return "not all of it can be removed; make its folders writable" if file.path.exists() else ""

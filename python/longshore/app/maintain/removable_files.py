@@ -19,6 +19,7 @@ from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.engine.keeper_io.scratch_folders import left_folders
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
+from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import decode_events
@@ -46,13 +47,17 @@ class RemovableKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RemovableFile:
-    """A file that can go, or a folder with all its content; `root` is the folder below which no link is followed."""
+    """A file that can go, or a folder with all its content; `root` is the folder below which no link is followed.
+
+    A folder that `is_of_attempt` may still be in use by an attempt that was lost.
+    """
 
     kind: RemovableKind
     path: Path
     root: Path
     size_b: int
     is_folder: bool = False
+    is_of_attempt: bool = False
 
 
 def list_caches(opened: OpenRun) -> Iterator[RemovableFile]:
@@ -107,6 +112,24 @@ def list_scratch(opened: OpenRun) -> Iterator[RemovableFile]:
         size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(folder))
         kind = RemovableKind.TEMPORARY
         yield RemovableFile(kind=kind, path=folder, root=folder.parent, size_b=size, is_folder=True)
+
+
+def list_staged_drafts(opened: OpenRun) -> Iterator[RemovableFile]:
+    """List temporary directories that lost attempts left beside the targets of their outputs.
+
+    An engine removes them at the end of a run, unless it was killed before.
+    """
+    with map_index_errors(opened.run):
+        table = JobTable(opened.run)
+    is_staged = [settings.rules.staging is not None for settings in table.header.settings]
+    if not any(is_staged):
+        return
+    jobs = [job for job, profile in enumerate(table.profile_of) if is_staged[profile]]
+    for path in StagedEnds(opened.run, table).find_drafts(jobs):
+        size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(path))
+        yield RemovableFile(
+            kind=RemovableKind.TEMPORARY, path=path, root=path.parent, size_b=size, is_folder=True, is_of_attempt=True
+        )
 
 
 def list_user_caches(*, now: float) -> Iterator[RemovableFile]:

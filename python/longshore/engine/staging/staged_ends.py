@@ -92,6 +92,11 @@ class StagedEnds:
         Without `attempt`, those of all attempts of the jobs. One that still runs then fails, and publishes no half
         output: the directories lose their names before their content.
         """
+        for path in self.find_drafts(jobs, attempt):
+            remove_draft(path)
+
+    def find_drafts(self, jobs: Iterable[int], attempt: int | None = None) -> Iterator[Path]:
+        """Yield the temporary directories that attempts left beside the targets of their outputs."""
         run_token = read_card(self._run).run_token
         owners: dict[str, set[str]] = {}
         """Beginnings of the names to remove, per folder."""
@@ -107,7 +112,7 @@ class StagedEnds:
                 for name in sorted(os.listdir(folder), reverse=True):
                     found = _DRAFT_NAME.fullmatch(name)
                     if found and found[1] in prefixes and attempt in {None, int(found[2])}:
-                        _remove_draft(Path(folder, name))
+                        yield Path(folder, name)
 
     def discard_read(self) -> None:
         """Remove the records that were read; only once their ends are durable."""
@@ -191,7 +196,7 @@ def _read_record(path: Path) -> _StageRecord | None:
         return None
 
 
-def _remove_draft(path: Path) -> None:
+def remove_draft(path: Path) -> None:
     """Remove a temporary directory; it loses its name first, because its process may still publish its content."""
     removed = path.with_name(path.name + _REMOVED)
     with suppress(OSError):
