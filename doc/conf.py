@@ -65,7 +65,7 @@ def _link_to_repository(app: Any, docname: str, source: list[str]) -> None:
         if "://" in target or target.startswith(("#", "mailto:")):
             continue
         path = (folder / target.partition("#")[0]).resolve()
-        is_page = path.suffix in {".md", ".png", ".svg"} and path.is_relative_to(app.srcdir) and path.exists()
+        is_page = path.suffix in {".ipynb", ".md", ".png", ".svg"} and path.is_relative_to(app.srcdir) and path.exists()
         if is_page:
             continue
         begin = text.rfind("[", 0, middle)
@@ -116,14 +116,18 @@ def _show_recordings(_: Any, docname: str, source: list[str]) -> None:
     source[0] = _RECORDING.sub(show, source[0])
 
 
-def _find_notebooks(app: Any, *_: Any) -> list[str]:
-    """Name the notebooks, which each build runs anew: the package may have changed, and not they."""
-    return [name for name in app.env.found_docs if Path(app.env.doc2path(name)).suffix == ".ipynb"]
+def _find_outdated(app: Any, *_: Any) -> list[str]:
+    """Name the pages that each build reads anew.
+
+    The first page has the navigation to all others. What notebooks show depends on the package.
+    """
+    notebooks = [name for name in app.env.found_docs if Path(app.env.doc2path(name)).suffix == ".ipynb"]
+    return ["index", *notebooks]
 
 
 def setup(app: Any) -> None:
     """Register what the pages need."""
-    app.connect("env-get-outdated", _find_notebooks)
+    app.connect("env-get-outdated", _find_outdated)
     app.connect("builder-inited", _record_runs)
     app.connect("source-read", _show_recordings)
     app.connect("source-read", _add_navigation)
