@@ -21,6 +21,7 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunRepor
 
     Raises `RunNotFoundError` if the run directory is gone or cannot be read.
     """
+    first = time.monotonic()
     try:
         while True:
             began = time.monotonic()
@@ -28,7 +29,8 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunRepor
             show(report)
             if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
                 return report
-            pause_after_poll(time.monotonic() - began)
+            now = time.monotonic()
+            pause_after_poll(now - began, waited_s=now - first)
     except RunNotFoundError:
         if not is_missing(opened.run.root):
             raise

@@ -5,11 +5,9 @@ Files of today's format need none of them, only ``zstandard``, which they bring 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Collection
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
@@ -18,6 +16,9 @@ from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecor
 from longshore.graph.formats.thin_graph import HEADER_VERSION, decode_thin_graph
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.origin import Origin
+
+if TYPE_CHECKING:
+    import zipfile
 
 QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")
 """Suffixes of quantum graph files: of today's format, and of the older one."""
@@ -58,6 +59,8 @@ def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraph
 def _read_current_format(path: Path, start: bytes, origin: Origin | None) -> QuantumGraphRecord:
     if start[:2] != b"PK":
         raise GraphError(f"'{path}' is no quantum graph, whatever its name", origin=origin, hint=_RECREATE_HINT)
+    import zipfile
+
     try:
         import zstandard
     except ImportError as error:
@@ -210,6 +213,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _package_version() -> str:
+    # Imported late: few commands read a quantum graph, and fewer one that cannot be read.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(_LSST_PACKAGE)
     except PackageNotFoundError:
