@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from longshore.app import api
@@ -29,6 +28,9 @@ class EventStream:
 
     async def __aiter__(self) -> AsyncIterator[tuple[str, Event]]:
         """Iterate without blocking the event loop."""
+        # A program that uses it has imported it; for others it would be 20 ms.
+        import asyncio
+
         iterator = iter(self)
         end = object()
         # A generator runs in one thread at a time: each step is awaited before the next begins.
