@@ -97,6 +97,13 @@ def test_runs_are_looked_at_only_for_a_service_that_cannot_be_used(tmp_path: Pat
     assert unfinished_services([entry, lost]) == {entry.service, "gone.Service"}
     assert uses_service([entry, lost], entry.service)
     assert not uses_service([entry, lost], "gone.Service")
+    over = submitted(tmp_path / "over", "k7f3ad")
+    over.begin()
+    for event in course():
+        over.write(event)
+        over.know(event)
+    over.snapshot()
+    assert not uses_service([register(over)], entry.service), "the registry does not know yet that it is over"
     looks: list[str] = []
 
     def is_used(name: str) -> bool:

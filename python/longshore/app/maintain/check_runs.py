@@ -98,7 +98,15 @@ def unfinished_services(entries: Sequence[RegistryEntry]) -> set[str]:
 
 def uses_service(entries: Sequence[RegistryEntry], service: str) -> bool:
     """Whether an unfinished run uses a service, by its short name."""
-    return any(_unfinished([entry for entry in entries if short_name(entry.service) == service]))
+    return any(map(_may_go_on, _unfinished([entry for entry in entries if short_name(entry.service) == service])))
+
+
+def _may_go_on(opened: OpenRun) -> bool:
+    """Tell whether a run is not over, or cannot be read; the registry learns of an end only from some commands."""
+    try:
+        return status_run(opened).state not in END_STATES
+    except READ_ERRORS:
+        return True
 
 
 def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[OpenRun]:

@@ -64,7 +64,10 @@ def _check_service(name: str, *, is_installed: bool, is_used: Callable[[str], bo
         yield Diagnosis(area=_AREA, state=DiagnosisState.OK, message=f"'{name}': {message}")
     elif is_used(name):
         state = DiagnosisState.ERROR
-        hint = hint or f"To see more: longshore ping --wms-service-class {name}"
+        hint = hint or (
+            f"To see more: longshore ping --wms-service-class {name}, or, in the environment that a site sets: "
+            "longshore ping --compute-site SITE"
+        )
         if environment_service() == name:
             hint += f". ${SERVICE_VARIABLE} names it."
         yield Diagnosis(area=_AREA, state=state, message=f"'{name}' cannot be used: {message}", hint=hint)

@@ -123,8 +123,13 @@ def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
         column("LOST", lambda each: str(each.badput.attempts), "bad"),
         column("LOST TIME", lambda each: _core_time(each.badput.known_core_s), "bad"),
         column("CORE TIME", lambda each: _core_time(each.known_core_s)),
-        column("CPU TIME", lambda each: _core_time(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
+        column("CPU TIME", _cpu_time),
     ]
+
+
+def _cpu_time(each: AttemptStatistics) -> str:
+    has_run = bool(each.core_s or each.badput.core_s or each.succeeded)
+    return "unknown" if has_run and not each.cpu_s else _core_time(each.cpu_s)
 
 
 def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
