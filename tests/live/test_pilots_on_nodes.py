@@ -98,6 +98,8 @@ def test_a_parallel_environment_that_cannot_start_pilots_is_told(sge_nodes_site:
     path = site.write(PACKED.replace("cpus: 2", "cpus: 1"), many(2))
     asked = site.cli("ping", "--config", path)
     assert "on several hosts with 1 processor each: its allocation_rule is '2'" in asked.stdout
+    site.describe()
+    assert "'sge.nodesEnvironment' is missing" in site.cli("ping", "--config", path).stdout
     site.describe(own="nodesEnvironment: smp")
     refused = site.cli("submit", site.write(PACKED, many(2)))
     assert refused.returncode != 0

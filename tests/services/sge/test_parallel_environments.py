@@ -56,7 +56,8 @@ def ask(own: dict[str, Any], pilot: dict[str, Any] | None) -> list[str]:
 def test_the_cluster_is_asked_only_for_pilots_on_several_hosts() -> None:
     own, pilot = {"nodesEnvironment": "mpi8"}, {"cpus": 8, "nodes": 2}
     assert ask(own, pilot) == ["qconf -spl", "qconf -sp mpi8"]
-    assert ask(own, None) == ask(own, {"cpus": 8}) == ask({}, pilot) == []
+    assert ask(own, None) == ask(own, {"cpus": 8}) == []
+    assert ask(own, {"nodes": 2}) == ask(own, pilot), "pilots have a number of processors by default"
     # A pattern of names is left to Grid Engine.
     assert ask({"nodesEnvironment": "mpi*"}, pilot) == []
 
@@ -67,6 +68,14 @@ def test_an_environment_that_does_not_exist() -> None:
     assert listed.parse("mpi8\nsmp\n") == ()
     (unmet,) = listed.parse("mpi4\nsmp\n")
     assert unmet.message == "there is no parallel environment 'mpi8'"
+
+
+def test_a_site_that_names_none_is_told_which_there_are() -> None:
+    (listed,) = SgeService().pilot_questions({"sge": {}, "pilot": {"cpus": 8, "nodes": 2}})
+    (unmet,) = listed.parse("mpi4\nsmp\n")
+    assert unmet.message == "pilots on several hosts need a parallel environment: 'sge.nodesEnvironment' is missing"
+    assert unmet.hint == "Name one of mpi4, smp: 'qconf -sp NAME' shows its allocation_rule."
+    assert [each.hint for each in listed.parse("")] == [""]
 
 
 def test_hosts_come_from_the_file_of_the_job(tmp_path: Path) -> None:

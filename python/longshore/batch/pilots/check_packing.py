@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def pilot_settings(settings: Mapping[str, Any]) -> PilotSettings:
-    """Return the settings of pilots from those of an executor."""
+    """Return the settings of pilots from those of an executor; the defaults where it has none."""
     ended = {key: settings[key] for key in ("signals", "grace_s") if key in settings}
-    return msgspec.convert({**settings["pilot"], **ended}, PilotSettings)
+    return msgspec.convert({**settings.get("pilot", {}), **ended}, PilotSettings)
 
 
 def pilots_executor(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.batch.dialect import ProgramCall, Question
+from longshore.batch.pilots.check_packing import pilot_settings
 from longshore.batch.settings import own_map
 from longshore.contract.context import Context, Problem
 from longshore.model.wording import count_noun
@@ -69,15 +70,20 @@ def pilot_questions(
     settings: Mapping[str, Any], ask: Callable[..., ProgramCall]
 ) -> Iterator[Question[tuple[Unmet, ...]]]:
     """Return the questions whether the parallel environment of a site's pilots can start them; `ask` makes calls."""
-    name, pilot = str((settings.get(SERVICE) or {}).get("nodesEnvironment") or ""), settings.get("pilot") or {}
+    name, pilot = str(own_map(SERVICE, settings).get("nodesEnvironment") or ""), pilot_settings(settings)
     # A pattern stands for several, and Grid Engine chooses.
-    if not name or re.search(r"[*?\[]", name) or int(pilot.get("nodes", 1)) < 2:
+    if pilot.nodes < 2 or re.search(r"[*?\[]", name):
         return
     yield Question(ask("qconf", "-spl"), lambda text: _find_missing(name, listed_names(text)))
-    yield Question(ask("qconf", "-sp", name), lambda text: tuple(find_unfit(text, int(pilot["cpus"]))))
+    if not name:
+        return
+    yield Question(ask("qconf", "-sp", name), lambda text: tuple(find_unfit(text, pilot.cpus)))
 
 
 def _find_missing(name: str, known: tuple[str, ...]) -> tuple[Unmet, ...]:
+    if not name:
+        hint = f"Name one of {', '.join(known)}: 'qconf -sp NAME' shows its allocation_rule." if known else ""
+        return (Unmet(f"pilots on several hosts need a parallel environment: '{_NODES}' is missing", hint),)
     return () if name in known else (unknown_name("parallel environment", name, known),)
 
 
