@@ -204,3 +204,11 @@ def test_a_run_time_below_a_tenth_of_a_second_is_not_0() -> None:
     job = JobReport(name="quick", label="isr", state=JobState.SUCCEEDED, attempts=1, run_s=0.024)
     text = " ".join(Reader(render_run_page(msgspec.structs.replace(page, jobs=(job,)))).text)
     assert "0.02 s" in text
+
+
+def test_memory_that_was_never_measured_is_no_sign_of_good_requests() -> None:
+    page = example_page()
+    words = "Peak memory was not measured"
+    assert words in render_run_page(page), "the total of the example has none"
+    total = msgspec.structs.replace(page.total, peak_memory_b=distribution_of([1e6]))
+    assert words not in render_run_page(msgspec.structs.replace(page, total=total))

@@ -19,6 +19,7 @@ from longshore.app.report.failure_signature import error_line, normalize
         ("id 4f1c2d3e-0000-4000-8000-0123456789ab is bad", "id <uuid> is bad"),
         ("segfault at 0x7ffe12 in deadbeef12", "segfault at <hex> in <hex>"),
         ("open raw/a_1.fits: No such file", "open <path> No such file"),
+        ("ValueError: <b>no</b> stars in /a/b", "ValueError: <b>no</b> stars in <path>"),
         ("used 2.5e3 of 100 MB", "used <n> of <n> MB"),
         ("a  b\t c", "a b c"),
         ("facade effaced", "facade effaced"),

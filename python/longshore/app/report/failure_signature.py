@@ -26,7 +26,8 @@ _PLACEHOLDERS: Final = (
     ),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b", re.IGNORECASE), "<hex>"),
-    (re.compile(r"(?:(?<![\w.])~?|\b[\w.-]+)(?:/[\w.@%+=:,~<>-]+)+/?"), "<path>"),
+    # Not the end of an element, such as </b>.
+    (re.compile(r"(?:(?<![\w.<])~?|\b[\w.-]+)(?:/[\w.@%+=:,~<>-]+)+/?"), "<path>"),
     (re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"), "<n>"),
     (re.compile(r"\s+"), " "),
 )
