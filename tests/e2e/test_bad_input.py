@@ -105,7 +105,7 @@ def test_no_yaml(name: str, error: str, cli: Cli, left_behind: LeftBehind) -> No
 PAYLOADS: list[tuple[str, str, str, str | None]] = [
     ("cycle", json.dumps(wfformat({"a": ("A", ["b"]), "b": ("B", ["a"])})), "cycle: '[ab]' -> '[ab]' -> '[ab]'$", None),
     ("nowhere", json.dumps(wfformat({"alpha": ("A", []), "b": ("B", ["alpa"])})), "'b' names .*'alpa'", "'alpha'"),
-    ("version", json.dumps(wfformat(ONE, version="1.4")), "'schemaVersion' is \"1.4\"", "1.5"),
+    ("version", json.dumps(wfformat(ONE, version="1.4")), "'schemaVersion' is \"1.4\"", "1.6"),
     ("truncated", json.dumps(wfformat(ONE))[:60], r"graph\.json:1:61: the file is cut short", "again"),
     ("another", "{}", "no 'schemaVersion'", "WfInstances"),
     ("list", "[]", "object", None),

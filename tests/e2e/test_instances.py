@@ -12,12 +12,13 @@ from tests.command import Cli
 ROOT = Path(__file__).resolve().parents[2]
 INSTANCES = [
     *sorted((ROOT / "tests" / "data" / "wfinstances").glob("*.json")),
+    ROOT / "tests" / "data" / "wfformat" / "epigenomics-57-001.json",
     ROOT / "doc" / "examples" / "montage" / "montage-2mass-005d.json",
 ]
 
 
-def test_all_six_are_there() -> None:
-    assert len(INSTANCES) == 6
+def test_all_seven_are_there() -> None:
+    assert len(INSTANCES) == 7
 
 
 @pytest.mark.full

@@ -31,6 +31,9 @@ GRAPH = """\
 {"name": "join", "label": "join", "command": "cat <FILE:upper> <FILE:size> > <FILE:both>", "inputs": [1, 2], \
 "outputs": [4], "parents": [0, 1]}
 """
+EPIGENOMICS = str(Path(__file__).resolve().parents[1] / "data" / "wfformat" / "epigenomics-57-001")
+LAST_JOBS = {MONTAGE: ("mViewer_ID0000058", 3), EPIGENOMICS: ("pileup_00000041", 1)}
+"""The last job of each workflow, and how many files it reads that other jobs made."""
 SCRATCH = "fileSystem: scratch\nretryDelay: 0.1\n"
 PACKED = "packing: pilot\npilot: {cpus: 2, memory: 200, count: 2, walltime: 600, idle: 10}\n"
 
@@ -52,9 +55,10 @@ def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli) -
     check_replay(site, cli, "")
 
 
+@pytest.mark.parametrize("workflow", [MONTAGE, EPIGENOMICS], ids=["montage", "epigenomics"])
 @pytest.mark.parametrize("site", ["bare_site", "sge_site"], indirect=True)
-def test_a_real_workflow_is_staged_in_pilots(site: DialectSite, cli: Cli) -> None:
-    check_replay(site, cli, PACKED)
+def test_a_real_workflow_is_staged_in_pilots(site: DialectSite, cli: Cli, workflow: str) -> None:
+    check_replay(site, cli, PACKED, workflow)
 
 
 @pytest.mark.parametrize("site", ["kept_site"], indirect=True)
@@ -80,12 +84,13 @@ def test_htcondor_gives_what_this_machine_gives(condor_site: CondorSite) -> None
         assert (run / "made of it" / "both words").read_text("utf-8") == "A FEW WORDS\n12\n"
 
 
-def check_replay(site: DialectSite, cli: Cli, more: str) -> None:
+def check_replay(site: DialectSite, cli: Cli, more: str, workflow: str = MONTAGE) -> None:
     """Replay a workflow there, staged, and here, and compare what they made."""
-    staged = site.replay(MONTAGE, SCRATCH + more)
+    staged = site.replay(workflow, SCRATCH + more)
     assert site.report(staged)["state"] == "SUCCEEDED"
-    (attempt,) = site.attempts(staged, "mViewer_ID0000058")
-    assert attempt["staged"]["files_in"] == 3
+    last, files_in = LAST_JOBS[workflow]
+    (attempt,) = site.attempts(staged, last)
+    assert attempt["staged"]["files_in"] == files_in
     assert attempt["staged"]["files_out"] == 1
     here = site.folder / "here.yaml"
     text = (site.folder / "run.yaml").read_text("utf-8").replace(site.head, "").replace(more, "")

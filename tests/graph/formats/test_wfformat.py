@@ -33,6 +33,7 @@ INSTANCES = {
     RECORDED / "blast-chameleon-small-001.json": (43, 120, 127),
     RECORDED / "srasearch-chameleon-10a-001.json": (22, 30, 48),
     RECORDED / "bacass-dirt02-001.json": (11, 14, 67),
+    RECORDED.parent / "wfformat" / "epigenomics-57-001.json": (57, 68, 158),
 }
 """Tasks, edges and files of each."""
 
@@ -146,6 +147,9 @@ KINDS = {
     "blast-chameleon-small-001": {"split_fasta", "blastall", "cat_blast", "cat"},
     "srasearch-chameleon-10a-001": {"bowtie2-build", "fasterq-dump", "bowtie2", "merge"},
     "helloworld-forkjoin-10-chameleon": {"cpuhog"},
+    "epigenomics-57-001": {
+        *("fastqSplit", "filterContams", "sol2sanger", "fast2bfq", "map", "mapMerge", "chr21", "pileup")
+    },
 }
 
 
@@ -338,10 +342,16 @@ RECORDS = "workflow.execution.tasks"
 BAD: dict[str, tuple[object, str]] = {
     "empty": (b" \n", "small.json: the file is empty"),
     "array": (b"[]", "small.json: the document: expected 'object', got 'array'"),
-    "other version": (wrong("schemaVersion", "1.4"), '\'schemaVersion\' is "1.4"; Longshore reads WfFormat "1.5"'),
-    "number as version": (wrong("schemaVersion", 1.5), "'schemaVersion' is 1.5; Longshore reads WfFormat \"1.5\""),
+    "other version": (
+        wrong("schemaVersion", "1.4"),
+        "'schemaVersion' is \"1.4\"; Longshore reads WfFormat 1.5 and 1.6",
+    ),
+    "number as version": (wrong("schemaVersion", 1.5), "'schemaVersion' is 1.5; Longshore reads WfFormat 1.5 and 1.6"),
     "long version": (wrong("schemaVersion", "1" * 99), '"' + "1" * 39 + "..."),
-    "no version": (b'{"name": "x"}', "there is no 'schemaVersion' in this document; Longshore reads WfFormat 1.5"),
+    "no version": (
+        b'{"name": "x"}',
+        "there is no 'schemaVersion' in this document; Longshore reads WfFormat 1.5 and 1.6",
+    ),
     "version before the rest": (b'{"schemaVersion": "1.4", "workflow": 1}', "'schemaVersion' is \"1.4\""),
     "cut short": (b'{"name":\n "x",\n', "small.json:2:6: the file is cut short"),
     "no JSON": (b'{"name": "x",\n  name}', "small.json:2:3: this is not JSON: object keys must be strings"),

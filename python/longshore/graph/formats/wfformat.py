@@ -1,4 +1,4 @@
-"""Reads WfFormat 1.5, the JSON of recorded workflows (WfCommons), into a graph of replay tasks."""
+"""Reads WfFormat 1.5 and 1.6, the JSON of recorded workflows (WfCommons), into a graph of replay tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 VERSION = "1.5"
-"""Supported version of WfFormat."""
+"""Version of WfFormat that is written."""
+VERSIONS = (VERSION, "1.6")
+"""Versions that are read: what is read of them is the same."""
 
 _BATCH = 4096
 """Bits of one number; more would take too much memory in a large graph."""
@@ -90,7 +92,7 @@ def read_wfformat(text: bytes, settings: Mapping[str, YamlValue], origin: Origin
     `settings` is the ``replay`` map: ``timeScale``, ``memoryScale``, ``outputScale``, and ``python`` and ``program``,
     the interpreter and the absolute path of the replay program. ``origin.file`` is the payload's path.
 
-    Raises `ConfigError` if the ``replay`` map is invalid, `GraphError` if the document is not valid WfFormat 1.5, and
+    Raises `ConfigError` if the ``replay`` map is invalid, `GraphError` if the document is not valid WfFormat, and
     `CycleError` if tasks wait for each other.
     """
     replay = read_replay_settings(settings)
@@ -136,7 +138,7 @@ def _decode(text: bytes, place: Origin) -> _Document:
     try:
         text.decode()
         found = msgspec.json.decode(text, type=_Version).schema_version
-        if found != VERSION:
+        if found not in VERSIONS:
             raise _version_error(found, place)
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.ValidationError as error:
@@ -153,13 +155,14 @@ def _decode(text: bytes, place: Origin) -> _Document:
 
 
 def _version_error(found: object, place: Origin) -> GraphError:
+    versions = " and ".join(VERSIONS)
     if found is None:
-        message = f"there is no 'schemaVersion' in this document; Longshore reads WfFormat {VERSION}"
+        message = f"there is no 'schemaVersion' in this document; Longshore reads WfFormat {versions}"
     else:
         shown = msgspec.json.encode(found).decode()
         shown = shown if len(shown) <= 40 else shown[:40] + "..."
-        message = f"'schemaVersion' is {shown}; Longshore reads WfFormat \"{VERSION}\""
-    hint = f"Take the trace from https://github.com/wfcommons/WfInstances, or convert it to version {VERSION}."
+        message = f"'schemaVersion' is {shown}; Longshore reads WfFormat {versions}"
+    hint = f"Take the trace from https://github.com/wfcommons/WfInstances, or convert it to version {VERSIONS[-1]}."
     return GraphError(message, origin=place, hint=hint)
 
 
