@@ -141,6 +141,11 @@ def test_delimited_keys_name_a_place(key: str, expected: Any) -> None:
     assert CONFIG.search(key, Scope(current={"curr_pipetask": "t1", ".a": "cv", ".mem": 3})).value == expected
 
 
+def test_plug_ins_see_the_keys_of_the_command_line_first() -> None:
+    config = Config(to_node({"size": 4, "deep": {"a": 1}, "bps_cmdline": {"size": 7}}, Origin("run.yaml")))
+    assert config.plain_values() == {"size": 7, "deep": {"a": 1}, "bps_cmdline": {"size": 7}}
+
+
 def test_bps_cmdline_wins_over_sections_and_bps_defined_over_root() -> None:
     config = with_values(bps_cmdline={"a": "cmd"}, bps_defined={"n": 8, "a": "def"})
     assert (config.search("a").value, config.search("n").value) == ("cmd", 8)

@@ -23,7 +23,6 @@ from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.payload.payload_format import source_of_file_name
 from longshore.app.progress import Progress
 from longshore.app.static_check import LeftOutError, StaticCheck
-from longshore.config.values.merge import plain_map
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.formats.wfformat import read_wfformat
@@ -138,7 +137,7 @@ def _call_plugin(configuration: Configuration, source: Callable[..., object]) ->
         name=configuration.text("payloadName"),
         path=path,
         directory=configuration.env["PWD"],
-        values=plain_map(configuration.config.root),
+        values=configuration.config.plain_values(),
         origin=configuration.origin(_SOURCE),
     )
     with collection_paused():

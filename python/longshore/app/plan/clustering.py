@@ -16,7 +16,6 @@ from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.select.cluster_rules import parse_cluster_rules
 from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import plain_map
 from longshore.config.values.quantities import parse_walltime
 from longshore.config.values.templates import Template, split_fields
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
@@ -85,7 +84,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=read_value(configuration, "clusterRunTime", parse_walltime, _DEFAULT_TARGET_S),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
-        values=plain_map(config.root) if algorithm not in built_in_plugins(CLUSTERING) else {},
+        values=config.plain_values() if algorithm not in built_in_plugins(CLUSTERING) else {},
     )
 
 

@@ -73,6 +73,10 @@ class Config:
         """Whether a search without current values finds the key."""
         return self.lookup(key, DEFAULT_SCOPE) is not None
 
+    def plain_values(self) -> dict[str, YamlValue]:
+        """Return all values as ordinary maps, for plug-ins; keys that the command line names win over files."""
+        return {**plain_map(self.root), **plain_map(self.node_at("bps_cmdline"))}
+
     def node_at(self, *path: str) -> Node | None:
         """The node at a path, without a search; ``None`` where the path does not exist."""
         node: Node | None = self.root
