@@ -117,9 +117,9 @@ def prepare_run(config: BpsConfig, generic: GenericWorkflow, folder: Path) -> Pr
         run = _resolve(config, folder, folder, progress, now=now, run_id=run_id)
         compiler = SettingsCompiler(run, progress)
         workflow = import_workflow(generic, compiler.settings_of, folder, _ordering_dimensions(config))
-        check_jobs(run, workflow, progress)
+        started = check_jobs(run, workflow, progress)
         kept = tuple(sorted(path.name for path in folder.iterdir()))
-        prepared = write_run(RunPlan(run=run, workflow=workflow, kept_files=kept, has_sources=False))
+        prepared = write_run(RunPlan(run=run, workflow=workflow, started=started, kept_files=kept, has_sources=False))
     # Nothing was submitted: the id stays that of the directory, and is registered with the submission.
     remove_entry(run_id)
     return replace(prepared, keep=True)

@@ -18,7 +18,7 @@ from longshore.app.configure.probe import probe_jobs
 from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
 from longshore.app.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
-from longshore.app.plan.programs import COMMAND_KEY, missing_programs
+from longshore.app.plan.programs import COMMAND_KEY, JobProgram, job_programs, missing_programs
 from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import find_unmatched_sections
 from longshore.config.lint.section_effects import find_ineffective_sections
@@ -43,8 +43,8 @@ _SAFE_NAME_LENGTH: Final = 50
 
 def check_jobs(
     run: ResolvedRun, workflow: Workflow, progress: Progress, *, commands: Mapping[str, Node] = MappingProxyType({})
-) -> None:
-    """Refuse jobs that can never run, and print notes about doubtful ones.
+) -> Sequence[JobProgram]:
+    """Refuse jobs that can never run, print notes about doubtful ones, and return the programs that jobs start.
 
     `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
     requests or files, else `PreparationError`.
@@ -52,7 +52,8 @@ def check_jobs(
     jobs = list(workflow)
     # A pipeline's reader found its missing inputs, and named their place.
     inputs = () if run.static and run.static.seen else _missing_inputs(jobs, workflow.files)
-    missing = chain(missing_programs(jobs, workflow.files, run.configuration), inputs)
+    programs = job_programs(jobs, run.configuration)
+    missing = chain(missing_programs(programs, workflow.files, run.configuration), inputs)
     problems = _find_problems(run, workflow, jobs)
     if run.static is not None:
         # Another machine may have these files.
@@ -62,6 +63,7 @@ def check_jobs(
         problems = chain(problems, missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing))
     found = group_problems(drop_consequences(problems, workflow), workflow)
     raise_problems(merge_labels(_add_origin(problem, run, commands) for problem in found), progress)
+    return programs
 
 
 def check_commands(

@@ -79,10 +79,10 @@ def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobP
     ]
 
 
-def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
-    """Return the paths of existing programs that jobs start, outside of the run directory, each once."""
+def existing_programs(programs: Iterable[JobProgram]) -> list[Path]:
+    """Return the paths of those that exist outside of the run directory, each once."""
     found: dict[Path, None] = {}
-    for use in job_programs(jobs, configuration):
+    for use in programs:
         name = use.program
         if (
             name is None
@@ -97,11 +97,13 @@ def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list
     return list(found)
 
 
-def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
+def missing_programs(
+    programs: Iterable[JobProgram], files: Mapping[str, File], configuration: Configuration
+) -> Iterator[Problem]:
     """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
     job_files = {file.path for file in files.values()}
     missing = cache(_find_fault)
-    for use in job_programs(jobs, configuration):
+    for use in programs:
         job, program = use.job, use.program
         if use.folder and "<ENV:" not in use.folder and not can_see_folder(Path(use.folder)):
             yield Problem(

@@ -67,7 +67,7 @@ def take_fingerprint(plan: RunPlan) -> Fingerprint:
         umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
         payload=_existing(map(fingerprint_file, dict.fromkeys(files))),
-        programs=_existing(map(fingerprint_file, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
+        programs=_existing(map(fingerprint_file, existing_programs(plan.started)[:_MOST_PROGRAMS])),
     )
 
 

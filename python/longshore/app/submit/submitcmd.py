@@ -109,10 +109,11 @@ def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
         files={file.name: file for file in files},
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
-    check_jobs(run, workflow, progress)
+    started = check_jobs(run, workflow, progress)
     return RunPlan(
         run=run,
         workflow=workflow,
+        started=started,
         directories=[str(Path(target).parent) for target in script.outputs.values()],
         copies={path.name: path.absolute() for path in (script.executable, *script.inputs.values())},
         executables=frozenset({name}),

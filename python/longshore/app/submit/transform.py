@@ -15,6 +15,7 @@ from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.plan.log_folders import log_folders
 from longshore.app.plan.problems import raise_problems
 from longshore.app.plan.profiles import ProfileCompiler
+from longshore.app.plan.programs import JobProgram
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
 from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
@@ -44,6 +45,8 @@ class RunPlan:
 
     run: ResolvedRun
     workflow: Workflow
+    started: Sequence[JobProgram]
+    """Programs that its jobs start."""
     payload: tuple[Path, ...] = ()
     directories: Sequence[str] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -91,11 +94,12 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
             log_folders=log_folders(named, graph, progress),
         )
         profiles.report_notes(progress)
-        check_jobs(named, workflow, progress, commands=payload.commands)
+        started = check_jobs(named, workflow, progress, commands=payload.commands)
     final = workflow.final or workflow.get(FINAL_LABEL)
     return RunPlan(
         run=run,
         workflow=workflow,
+        started=started,
         payload=payload.files,
         directories=payload.graph.directories,
         programs={**payload.graph.programs, **_final_programs(named.configuration, final)},
