@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -28,12 +29,7 @@ def check_requests(workflow: Workflow, ctx: Context, allocate: Allocate, service
     capacity = (ctx.probe.capacity if ctx.probe else None) or {}
     if not rows and not capacity:
         return
-    checked_settings: set[int] = set()
-    for job in workflow:
-        # Jobs of one profile share their settings, so one check covers them.
-        if id(job.settings) in checked_settings:
-            continue
-        checked_settings.add(id(job.settings))
+    for job in workflow.samples:
         components = allocate(job.settings, settings)
         try:
             choose_partition(rows, components[0])
@@ -79,11 +75,9 @@ def _check_size(job: Job, asked: Allocation, capacity: Mapping[str, int], servic
 
 def note_small_arrays(workflow: Workflow) -> Iterator[Problem]:
     """Note labels whose jobs nearly all have requests of their own: an array has jobs of one request."""
-    requests: dict[str, set[int]] = {}
-    for job in workflow:
-        requests.setdefault(job.label, set()).add(id(job.settings))
+    requests = Counter(job.label for job in workflow.samples)
     for label, jobs in workflow.counts().items():
-        different = len(requests.get(label, ()))
+        different = requests[label]
         if different >= _MANY_REQUESTS and jobs < _SMALL_ARRAY * different:
             yield Problem(
                 message=f"the {jobs:,} jobs of '{label}' have {different:,} different requests, and so are at least "

@@ -15,7 +15,7 @@ def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> I
     """Note the attributes among `keys` that jobs set and a service ignores, in one note for all jobs."""
     keys = tuple(keys)
     said: dict[str, None] = {}
-    for settings in {id(job.settings): job.settings for job in workflow}.values():
+    for settings in (job.settings for job in workflow.samples):
         said |= dict.fromkeys(key for key in keys if key in settings.attributes)
         if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
             # The order of jobs goes by numbers only.

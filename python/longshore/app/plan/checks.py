@@ -142,7 +142,7 @@ def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) ->
     # A limit has a place in a file, and so precedes what else a request exceeds.
     yield from exceeded_site_limits(run, workflow)
     yield from run.service.check(workflow, run.context)
-    yield from probe_jobs(run.service, jobs, run.context)
+    yield from probe_jobs(run.service, workflow.samples, run.context)
     yield from capped_memory_notes(workflow)
     yield from _log_conflicts(jobs, workflow)
     yield from _output_conflicts(jobs, workflow.files)

@@ -260,7 +260,7 @@ def service_keys(service: WmsService) -> ServiceKeys | None:
 def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
     """Yield a note per label whose memory request exceeds its maximum: the request is capped."""
     labels: set[str] = set()
-    for settings in {id(job.settings): job.settings for job in workflow}.values():
+    for settings in (job.settings for job in workflow.samples):
         first = lowered_first_memory(settings)
         if first is not None and settings.label not in labels:
             labels.add(settings.label)
@@ -274,12 +274,7 @@ def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
 
 def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     """Yield the problems of users' requests that exceed a limit of their site."""
-    checked_settings: set[int] = set()
-    for job in workflow:
-        # Jobs of one profile share their settings, hence also the result.
-        if id(job.settings) in checked_settings:
-            continue
-        checked_settings.add(id(job.settings))
+    for job in workflow.samples:
         site = job.settings.site or run.configuration.site
         limits = run.at_site(site).resolved_site.limits
         written = {key for _, key, _, _ in exceeded_limits(job.settings.request, limits)}

@@ -78,7 +78,7 @@ def check_packing(
         if problem.key == PILOT_NODES:
             yield msgspec.structs.replace(problem, fatal=True, origin=ctx.site.origin)
     told: set[tuple[str, str]] = set()
-    for job in {id(job.settings): job for job in workflow}.values():
+    for job in workflow.samples:
         attributes, own = job.settings.attributes, job.settings.service_settings
         why = rule.obstacle(attributes, own, job.settings.request) if is_wanted(attributes) else ""
         if why and (job.label, why) not in told:

@@ -30,7 +30,7 @@ def find_missing_limits(workflow: Workflow, settings: Mapping[str, Any]) -> Iter
     """
     limits, categories = settings.get("concurrency_limits", {}), settings.get("max_jobs", {})
     suggestions: dict[str, tuple[str, str, str]] = {}
-    for profile in {id(job.settings): job.settings for job in workflow}.values():
+    for profile in (job.settings for job in workflow.samples):
         # BPS names this one for every final job, so that the user may not have meant a limit.
         names = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
         for name in names:

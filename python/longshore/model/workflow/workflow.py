@@ -77,6 +77,14 @@ class Workflow:
         """Frozen networkx graph of job names, made on first use; node attribute ``job`` is the job's record."""
         return _networkx_graph(self._dag, self._order)
 
+    @cached_property
+    def samples(self) -> tuple[Job, ...]:
+        """The first job of each settings object, which jobs of one profile share: what is checked of settings."""
+        found: dict[int, Job] = {}
+        for job in self:
+            found.setdefault(id(job.settings), job)
+        return tuple(found.values())
+
     def __len__(self) -> int:
         return len(self._dag) + (self.final is not None)
 

@@ -112,14 +112,11 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the problems of a workflow; each kind of job is checked once."""
     problems = [*_run_problems(workflow, ctx), *transfer.problems(workflow, ctx)]
     problems += ignored_requests(workflow, ("packing",), "HTCondor")
-    checked: set[int] = set()
     endless: dict[str, None] = {}
-    for job in workflow:
-        if id(job.settings) not in checked:
-            checked.add(id(job.settings))
-            problems += _job_problems(job.name, job.settings, ctx)
-            if _grows_without_end(job.settings, ctx):
-                endless[job.label] = None
+    for job in workflow.samples:
+        problems += _job_problems(job.name, job.settings, ctx)
+        if _grows_without_end(job.settings, ctx):
+            endless[job.label] = None
     return [*problems, *_growth_problems(list(endless), ctx)]
 
 

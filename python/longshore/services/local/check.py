@@ -41,18 +41,14 @@ def check_workflow(workflow: Workflow, ctx: Context) -> list[Problem]:
     if capacity is None:
         return problems
     problems += _unlimited_resources(workflow, capacity)
-    checked_settings: set[int] = set()
-    for job in workflow:
-        # Jobs of one profile share their settings, so one check covers them.
-        if id(job.settings) not in checked_settings:
-            checked_settings.add(id(job.settings))
-            problems += oversized_requests(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
+    for job in workflow.samples:
+        problems += oversized_requests(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
     return problems
 
 
 def _unlimited_resources(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
     """Warn of requested resources without a configured amount: every job gets them."""
-    settings = (job.settings for job in workflow)
+    settings = (job.settings for job in workflow.samples)
     if "disk" not in capacity and any(each.request.disk_b and "requestDisk" not in each.defaulted for each in settings):
         yield Problem(
             message="the local service ignores 'requestDisk' without 'resources: {disk: ...}', the amount to share",

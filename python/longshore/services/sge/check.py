@@ -30,11 +30,7 @@ _NAMES: Final = {"requestCpus": "parallelEnvironment", "requestMemory": "mem_res
 def check_jobs(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs for another cluster, and note amounts that Grid Engine is not told of."""
     site_map = own_map(SERVICE, ctx.site.settings)
-    checked_settings: set[int] = set()
-    for job in workflow:
-        if id(job.settings) in checked_settings:
-            continue
-        checked_settings.add(id(job.settings))
+    for job in workflow.samples:
         own = job.settings.service_settings
         for name in _ONE_CLUSTER:
             if (value := own.get(name, site_map.get(name))) != site_map.get(name):

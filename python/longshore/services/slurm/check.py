@@ -26,12 +26,8 @@ def check_library(ctx: Context) -> Iterator[Problem]:
 def check_clusters(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs for another cluster, which cannot be submitted with the others."""
     site_map = own_map("slurm", ctx.site.settings)
-    checked_settings: set[int] = set()
-    for job in workflow:
+    for job in workflow.samples:
         own = job.settings.service_settings
-        if id(job.settings) in checked_settings:
-            continue
-        checked_settings.add(id(job.settings))
         for name in ("clusters", "config"):
             if (value := own.get(name, site_map.get(name))) != site_map.get(name):
                 yield Problem(
