@@ -12,7 +12,7 @@ import pytest
 
 import longshore
 from longshore.errors import LongshoreError, RunNotFoundError, SubmissionRefusedError
-from longshore.model.run.event import Event, Finished
+from longshore.model.run.event import Event, Finished, Steer
 from longshore.model.values import YamlValue
 
 THREE = """\
@@ -59,8 +59,9 @@ def test_a_run_is_submitted_watched_and_restarted(folder: Path, capfd: pytest.Ca
     assert run.counts[longshore.JobState.FAILED] == 1
     (folder / "mend").touch()
     again = longshore.open("@last")
-    again.restart(set={"requestMemory": "200 MiB"})
+    again.restart(set={"requestMemory": 200, "numberOfRetries": 1})
     assert again.wait(timeout=120) is longshore.JobState.SUCCEEDED
+    assert [job.request_memory_b for job in again.jobs()] == [128 << 20, 128 << 20, 200 << 20], "of the newest attempt"
     assert repr(again) == f"<Run {run.id} {run.name} SUCCEEDED>"
     assert [report.id for report in longshore.runs(filters=["state=SUCCEEDED"])] == [run.id]
 
@@ -97,6 +98,9 @@ def test_a_live_run_is_steered(folder: Path) -> None:
     assert run.pause("the archive is down").paused
     assert not run.unpause().paused
     run.throttle(3)
+    run.throttle(None)
+    limits = [event.set for _, event in run.events() if isinstance(event, Steer) and event.act == "throttle"]
+    assert limits == [{"max": "3"}, {}], "the second lifts the first"
     with pytest.raises(SubmissionRefusedError):
         run.restart()
     assert run.cancel(wait=60).state is longshore.JobState.DELETED

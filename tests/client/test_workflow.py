@@ -16,6 +16,7 @@ from longshore.app import api
 from longshore.app.progress import QuietProgress
 from longshore.client.workflow import Workflow, WorkflowTask
 from longshore.errors import FilesError, GraphError, UsageError
+from longshore.model.values import YamlValue
 
 
 def lines(workflow: Workflow, path: Path) -> list[dict[str, Any]]:
@@ -111,3 +112,42 @@ def test_wrong_calls_name_the_way_out(tmp_path: Path) -> None:
     odd.task("a", "echo \ud800")
     with pytest.raises(GraphError, match="is no Unicode text"):
         odd.to_graph_file(tmp_path / "odd.jsonl")
+
+
+def test_folders_of_outputs_are_made_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    workflow = Workflow("w")
+    fit = workflow.task("fit", "true", outputs=["out/1/a", "out/1/b", "plain", "/data/c", "s3://bucket/d/e", "/f"])
+    workflow.task("plot", "true", inputs=["raw/x", *fit.outputs], outputs=Path("plots/all.png"))
+    header, *_ = lines(workflow, tmp_path / "w.jsonl")
+    assert header["directories"] == [f"{tmp_path}/out/1", "/data", f"{tmp_path}/plots"]
+
+
+def test_one_path_or_task_needs_no_list(tmp_path: Path) -> None:
+    workflow = Workflow("w")
+    fit = workflow.task("fit", "true", outputs="all.json")
+    assert fit.outputs == ("all.json",)
+    workflow.task("plot", "true", inputs="all.json", after=workflow.task("first", "true"))
+    *_, plot = lines(workflow, tmp_path / "w.jsonl")
+    assert (plot["parents"], plot["inputs"]) == ([0, 1], [0])
+    with pytest.raises(TypeError, match="WorkflowTask"):
+        workflow.task("look", "true", inputs=[fit])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="'after' has 'fit', which is no task"):
+        workflow.task("look", "true", after=["fit"])  # type: ignore[list-item]
+
+
+def test_requests_of_tasks_join_the_settings_of_their_label(tmp_path: Path) -> None:
+    workflow = Workflow("w", {"pipetask": {"fit": {"memoryMultiplier": 3, "requestCpus": 1}, "plot": {"priority": 2}}})
+    workflow.task("fit", "true", memory=100, cpus=2)
+    workflow.task("sum", "true", memory=200)
+    assert yaml.safe_load(workflow.save(tmp_path).read_text("utf-8"))["pipetask"] == {
+        "fit": {"memoryMultiplier": 3, "requestCpus": 2, "requestMemory": 100},
+        "plot": {"priority": 2},
+        "sum": {"requestMemory": 200},
+    }
+    wrong: list[YamlValue] = [3, {"fit": 3}]
+    for value in wrong:
+        bad = Workflow("w", {"pipetask": value})
+        bad.task("fit", "true", memory=100)
+        with pytest.raises(UsageError, match=r"'pipetask.* of the workflow 'w' is no map"):
+            bad.save(tmp_path)

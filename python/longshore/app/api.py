@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from longshore.model.sites.site_decision import SiteDecision
     from longshore.model.sites.site_state import SiteState
     from longshore.model.values import JsonSchema
+    from longshore.model.workflow.request import Request
 
 _CANCEL_WAIT_S = 60.0
 """Seconds for which a cancelled run is watched by default."""
@@ -623,6 +624,20 @@ def is_over(run: OpenRun, report: RunReport) -> bool:
 def jobs(run: OpenRun) -> Sequence[JobReport]:
     """Return the state of every job of a run, in the order of the workflow."""
     return report(run, details=True).jobs or ()
+
+
+def newest_requests(run: OpenRun) -> Mapping[int, Request]:
+    """Return the request of the newest attempt of each job that has one, by the number of the job.
+
+    Raises
+    ------
+    RunUnreadableError
+        The events of the run cannot be read.
+    """
+    from longshore.app.runs.event_source import event_blocks
+    from longshore.app.runs.job_events import newest_requests as implementation
+
+    return implementation(event_blocks(run))
 
 
 def job_names(run: OpenRun) -> Iterator[tuple[str, str]]:

@@ -87,16 +87,16 @@ def open(reference: str | Path) -> Run:  # noqa: A001 - what a user looks for in
 def runs(
     *, days: float | None = None, user: str | None = None, filters: Sequence[str] = (), service: str | None = None
 ) -> list[RunReport]:
-    """List runs as ``longshore report`` does: unfinished ones, or the last few if all are finished.
+    """List runs as ``longshore report`` does: live ones, or the last few if all are over.
 
     Parameters
     ----------
     days
-        Also runs that ended in the last days.
+        Also runs that ended in the last so many days.
     user
         Only runs of this user.
     filters
-        Conditions such as ``state=FAILED`` or ``payload~^survey``; runs must meet all of them.
+        Conditions such as ``state=FAILED`` or ``payload~^survey``. A run must meet all of them, and may be over.
     service
         Also ask this workload manager for runs of other hosts.
 

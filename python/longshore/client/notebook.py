@@ -27,6 +27,10 @@ class Cell:
     def __init__(self, html: str) -> None:
         self._html = html
 
+    def __repr__(self) -> str:
+        """Return what a screen without HTML shows."""
+        return "<page of a run: only a notebook shows it>"
+
     def _repr_html_(self) -> str:
         return self._html
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Names = str | Iterable[str]
 """One name, or several."""
+Requests = Mapping[str, str | float]
+"""Values per key of a request: text, or a number."""
 
 
 class Run:
@@ -33,7 +35,7 @@ class Run:
     Attributes
     ----------
     notes
-        What the submission told.
+        Notes of the submission, which the command prints.
     """
 
     def __init__(self, opened: OpenRun, *, notes: Sequence[str] = ()) -> None:
@@ -149,7 +151,7 @@ class Run:
         Parameters
         ----------
         job
-            Its name, a unique beginning of it, or its index.
+            Its name, a unique beginning of it, or its number in the order of the workflow, from 0, as text.
         attempt
             Number of the attempt; by default the newest with a log.
         tail
@@ -172,13 +174,13 @@ class Run:
         return api.show_job(self._opened, job, attempt=attempt)
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
-        """Cancel the run, or some of its jobs, and watch it end for up to `wait` seconds."""
+        """Cancel the run, or some of its jobs, and wait up to `wait` seconds for the end; return the report then."""
         return api.cancel(self._opened, _selection(jobs, labels), wait_s=wait)
 
     def restart(
         self,
         *,
-        set: Mapping[str, str] | None = None,  # noqa: A002 - the name of the option
+        set: Requests | None = None,  # noqa: A002 - the name of the option
         from_labels: Names = (),
         with_changes: bool = False,
     ) -> None:
@@ -187,7 +189,7 @@ class Run:
         Parameters
         ----------
         set
-            Requests of these jobs, such as ``{"requestMemory": "4 GiB"}``.
+            Requests of these jobs, such as ``{"requestMemory": "4 GiB", "numberOfRetries": 2}``.
         from_labels
             Labels whose jobs run again with all that follow from them, even if they succeeded.
         with_changes
@@ -212,20 +214,20 @@ class Run:
         """Continue a paused run."""
         return self._steer("unpause")
 
-    def throttle(self, most: int, *, labels: Names = ()) -> RunReport:
-        """Limit the number of jobs that run or wait at the workload manager at once."""
-        return self._steer("throttle", labels=labels, set={"max": str(most)})
+    def throttle(self, most: int | None, *, labels: Names = ()) -> RunReport:
+        """Limit the number of jobs that run or wait at the workload manager at once; ``None`` lifts the limit."""
+        return self._steer("throttle", labels=labels, set={} if most is None else {"max": str(most)})
 
     def hold(self, *, jobs: Names = (), labels: Names = ()) -> RunReport:
-        """Hold jobs: they do not start until they are released."""
+        """Hold jobs, without names all of them: they do not start until they are released."""
         return self._steer("hold", jobs=jobs, labels=labels)
 
     def release(self, *, jobs: Names = (), labels: Names = ()) -> RunReport:
-        """Release held jobs."""
+        """Release held jobs, without names all of them."""
         return self._steer("release", jobs=jobs, labels=labels)
 
-    def set_requests(self, values: Mapping[str, str], *, jobs: Names = (), labels: Names = ()) -> RunReport:
-        """Set the requests of jobs that have not started, such as ``{"requestMemory": "4 GiB"}``."""
+    def set_requests(self, values: Requests, *, jobs: Names = (), labels: Names = ()) -> RunReport:
+        """Set the requests of jobs that have not started, and of retries, such as ``{"requestMemory": "4 GiB"}``."""
         pairs = tuple(f"{key}={value}" for key, value in values.items())
         return self._steer("set", jobs=jobs, labels=labels, set=api.parse_changes(pairs))
 

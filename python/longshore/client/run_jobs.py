@@ -31,7 +31,8 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True):
     state, cause, reason
         State; cause and text of the newest failure, ``None`` without one.
     request_cpus, request_memory_b, request_walltime_s
-        First request: processors, bytes, seconds; ``None`` where there is none.
+        Request of the newest attempt, or of the first if it is still to come: processors, bytes, seconds; ``None``
+        where there is none.
     attempts
         Number of attempts.
     exit_code, signal, host
@@ -117,9 +118,10 @@ def read_jobs(opened: OpenRun) -> RunJobs:
     with map_read_errors(opened.run):
         table = JobTable(opened.run, "tags")
         requests = [settings.request for settings in table.header.settings]
+        attempted = api.newest_requests(opened) if any(report.attempts for report in reports) else {}
         records = []
-        for report, profile, tags in zip(reports, table.profile_of, table.tags, strict=True):
-            request = requests[profile]
+        for job, (report, profile, tags) in enumerate(zip(reports, table.profile_of, table.tags, strict=True)):
+            request = attempted.get(job) or requests[profile]
             records.append(
                 RunJob(
                     name=report.name,

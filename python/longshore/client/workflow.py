@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,11 @@ _REQUESTS: Final = {
     "gpus": "requestGpus",
 }
 """Key of the configuration per parameter of `Workflow.task`."""
+_LABELS: Final = "pipetask"
+"""Key of the configuration with a section per label."""
+
+Paths = str | Path | Iterable[str | Path]
+"""One path, or several."""
 
 
 class WorkflowTask:
@@ -78,7 +84,8 @@ class Workflow:
     name
         Name of the payload.
     settings
-        Values of the configuration for all jobs, such as ``{"numberOfRetries": 2}``.
+        Values of the configuration: for all jobs, such as ``{"numberOfRetries": 2}``, and under ``pipetask`` for those
+        of a label, such as ``{"pipetask": {"fit": {"memoryMultiplier": 3}}}``.
 
     Examples
     --------
@@ -118,9 +125,9 @@ class Workflow:
         *,
         name: str | None = None,
         data_id: Mapping[str, Scalar] | None = None,
-        inputs: Iterable[str | Path] = (),
-        outputs: Iterable[str | Path] = (),
-        after: Iterable[WorkflowTask] = (),
+        inputs: Paths = (),
+        outputs: Paths = (),
+        after: WorkflowTask | Iterable[WorkflowTask] = (),
         **requests: YamlValue,
     ) -> WorkflowTask:
         """Add a task.
@@ -136,11 +143,12 @@ class Workflow:
         data_id
             Value per dimension, such as ``{"visit": 101}``; reports and clusters use it.
         inputs, outputs
-            Paths of files. A task waits for the tasks that make its inputs.
+            Paths of files, or one path. A task waits for the makers of its inputs. Folders of outputs are made.
         after
-            Further tasks that it waits for.
+            Further tasks that it waits for, or one.
         **requests
-            ``cpus``, ``memory``, ``walltime``, ``disk``, ``gpus``: the request of all tasks of this label.
+            ``cpus``, ``memory``, ``walltime``, ``disk``, ``gpus``: the request of all tasks of this label, such as
+            ``memory="2 GiB"`` (a number is in MB) or ``walltime="1h30m"`` (a number is in s). Wins over `settings`.
 
         Raises
         ------
@@ -148,29 +156,27 @@ class Workflow:
             The name is taken, another task makes one of the outputs, or a task in `after` is of another workflow.
         UsageError
             A request is unknown, or differs from that of earlier tasks of the label.
+        TypeError
+            A path is no path, or a task in `after` is no task.
         """
         # All is checked before anything is changed: a refused task leaves nothing behind.
-        chosen, made = name or self._free_name(label, data_id), tuple(map(str, outputs))
+        chosen, made = name or self._free_name(label, data_id), _texts(outputs)
         found = self._checked_requests(label, requests) if requests else None
         self._refuse_taken(chosen, made)
         line = _Line(
             name=chosen,
             label=label,
-            parents=self._numbers_of(after),
+            parents=self._numbers_of((after,) if isinstance(after, WorkflowTask) else after),
             data_id=_checked(data_id) if data_id else {},
             command=command if isinstance(command, str) else tuple(command),
-            inputs=self._numbers_of_files(map(str, inputs)),
+            inputs=self._numbers_of_files(_texts(inputs)),
             outputs=self._numbers_of_files(made),
         )
-        index = len(self._lines)
-        self._maker.update(dict.fromkeys(line.outputs, index))
         if found:
             self._requests[label] = found
         if not name and not data_id:
             self._counts[label] = self._counts.get(label, 0) + 1
-        self._lines.append(line)
-        self._names.add(line.name)
-        return WorkflowTask(index, line.name, label, made)
+        return WorkflowTask(self._append(line), line.name, label, made)
 
     def to_graph_file(self, path: str | Path) -> Path:
         """Write the tasks as a graph file, compressed if the name ends in ``.gz``.
@@ -197,7 +203,7 @@ class Workflow:
         graph = self.to_graph_file(place / f"{self.name}.jsonl.gz")
         document: dict[str, object] = {"payloadName": self.name, "graphFile": graph.name, **self.settings}
         if self._requests:
-            document["pipetask"] = self._requests
+            document[_LABELS] = self._label_sections()
         path = place / f"{self.name}.yaml"
         try:
             write_atomically(path, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
@@ -214,7 +220,9 @@ class Workflow:
         set: Mapping[str, YamlValue] | None = None,  # noqa: A002 - the name of the option
         progress: bool = False,
     ) -> Run:
-        """Save the workflow in a folder, and submit it from there; the parameters are those of `longshore.submit`.
+        """Save the workflow in `folder`, and submit it; the other parameters are those of `longshore.submit`.
+
+        Commands and relative paths start in the current directory, not in `folder`.
 
         Raises
         ------
@@ -234,6 +242,8 @@ class Workflow:
     def _records(self) -> Iterator[object]:
         """Return the lines of the graph file: header, files and tasks."""
         makers = self._maker
+        # Commands start in the directory of the submission, and relative paths of files in that of the run.
+        here = str(Path.cwd() / "x")[:-1]
         edges = 0
         for line in self._lines:
             made = [makers[file] for file in line.inputs if file in makers]
@@ -247,12 +257,45 @@ class Workflow:
             tasks=len(self._lines),
             edges=edges,
             files=len(self._files),
+            directories=tuple(self._output_folders(here)),
         )
-        # Commands start in the directory of the submission, and relative paths of files in that of the run.
-        here = str(Path.cwd() / "x")[:-1]
         for path in self._files:
             yield FileLine(name=path, path="" if path.startswith("/") or is_remote(path) else here + path)
         yield from self._lines
+
+    def _append(self, line: _Line) -> int:
+        """Append a line, and return its index."""
+        index = len(self._lines)
+        self._maker.update(dict.fromkeys(line.outputs, index))
+        self._lines.append(line)
+        self._names.add(line.name)
+        return index
+
+    def _output_folders(self, here: str) -> Iterable[str]:
+        """Return the absolute folders of outputs on this host, in the order of the tasks; `here` ends in a slash."""
+        paths = list(self._files)
+        made = [paths[file] for file in self._maker]
+        folders = dict.fromkeys(path.rpartition("/")[0] for path in made if not is_remote(path))
+        return [folder if folder.startswith("/") else here + folder for folder in folders if folder]
+
+    def _label_sections(self) -> dict[str, object]:
+        """Return the settings per label, with the requests of tasks.
+
+        Raises
+        ------
+        UsageError
+            The settings per label are no maps.
+        """
+        given = self.settings.get(_LABELS) or {}
+        if not isinstance(given, Mapping):
+            raise UsageError(f"'{_LABELS}' of the workflow '{self.name}' is no map of labels: {given!r}")
+        sections: dict[str, object] = dict(given)
+        for label, requests in self._requests.items():
+            section = given.get(label) or {}
+            if not isinstance(section, Mapping):
+                raise UsageError(f"'{_LABELS}.{label}' of the workflow '{self.name}' is no map: {section!r}")
+            sections[label] = {**section, **requests}
+        return sections
 
     def _refuse_taken(self, name: str, outputs: tuple[str, ...]) -> None:
         if name in self._names:
@@ -261,13 +304,15 @@ class Workflow:
             if (other := self._maker.get(self._files.get(path, -1))) is not None:
                 raise GraphError(f"'{name}' and '{self._lines[other].name}' both make '{path}'")
 
-    def _numbers_of_files(self, paths: Iterable[str]) -> tuple[int, ...]:
+    def _numbers_of_files(self, paths: tuple[str, ...]) -> tuple[int, ...]:
         files = self._files
         return tuple([files.setdefault(path, len(files)) for path in paths])
 
     def _numbers_of(self, tasks: Iterable[WorkflowTask]) -> tuple[int, ...]:
         numbers = []
         for task in tasks:
+            if not isinstance(task, WorkflowTask):
+                raise TypeError(f"'after' has {task!r}, which is no task: give what `Workflow.task` returned")
             if task.index >= len(self._lines) or self._lines[task.index].name != task.name:
                 raise GraphError(f"'{task.name}' is no task of the workflow '{self.name}'")
             numbers.append(task.index)
@@ -289,6 +334,11 @@ class Workflow:
                 hint="A request belongs to a label: give these tasks a label of their own.",
             )
         return found
+
+
+def _texts(paths: Paths) -> tuple[str, ...]:
+    """Return paths as text; raises `TypeError` for what is none, such as a task."""
+    return (os.fspath(paths),) if isinstance(paths, (str, Path)) else tuple([os.fspath(path) for path in paths])
 
 
 def _checked(data_id: Mapping[str, Scalar]) -> Mapping[str, Scalar]:

@@ -63,6 +63,17 @@ def jobs_failed_once(blocks: Iterable[bytes]) -> list[int]:
     return list(dict.fromkeys(event.j for event, _ in _decode_lines(candidates) if event.e == "failed"))
 
 
+def newest_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
+    """Return the request of the newest attempt of each job; an attempt without one of its own is left out."""
+    newest: dict[int, bytes] = {}
+    with collection_paused():
+        for event, line in _decode_lines(blocks):
+            if event.e == "submitting":
+                newest.update(dict.fromkeys(_members(event), line))
+    submitted = {line: _submitted_request(decode_event(line)) for line in set(newest.values())}
+    return {job: request for job, line in newest.items() if (request := submitted[line]) is not None}
+
+
 def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
     """Return the requests of all dispatched jobs that are not over."""
     members: dict[str, list[int]] = {}
@@ -77,13 +88,13 @@ def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
             elif event.e == "refused":
                 for job in _members(event) or members.get(event.b, []):
                     active.pop(job, None)
-    submissions = {line: decode_event(line) for line in set(active.values())}
-    return {job: _submitted_request(submissions[line]) for job, line in active.items()}
+    submitted = {line: _submitted_request(decode_event(line)) for line in set(active.values())}
+    return {job: submitted[line] or Request() for job, line in active.items()}
 
 
-def _submitted_request(event: Event) -> Request:
+def _submitted_request(event: Event) -> Request | None:
     assert isinstance(event, Submitting)
-    return event.request or Request()
+    return event.request
 
 
 def _members(event: _EventJobs) -> list[int]:

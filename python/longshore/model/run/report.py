@@ -259,7 +259,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def state_word(self) -> str:
-        """State for people: a run that runs and is paused says so."""
+        """State for people, which is PAUSED for a run that is paused while it runs."""
         return "PAUSED" if self.paused and self.state is JobState.RUNNING else self.state.value
 
     @property

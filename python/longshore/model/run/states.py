@@ -14,7 +14,7 @@ class JobState(StrEnum):
     """State of a job or run."""
 
     UNKNOWN = "UNKNOWN"
-    """State unknown: the service did not answer."""
+    """State unknown, as when the service did not answer."""
     MISFIT = "MISFIT"
     """State of the scheduler without an equivalent here."""
     UNREADY = "UNREADY"
