@@ -40,9 +40,11 @@ does not depend on the number of jobs:
 | `outputs/` | a record per job that succeeded with a stale or empty output, written where it ran |
 
 A node is named `j` and the number of its job in `workflow.jsonl`. `final` is the final job, and `provision` the job
-that starts machines. `g0`, `g1`, ... are nodes without a job, which join many edges or separate groups of jobs.
-The log of an attempt is `logs/LABEL/NN/JOB.CLUSTER.ATTEMPT.log`, with both streams. With `overwriteJobFiles` it is
-`JOB.CLUSTER.log` for all attempts of one submission by DAGMan.
+that starts machines. `wms_noop_g0`, `wms_noop_g1`, ... are nodes without a job, which join many edges or separate
+groups of jobs.
+
+The log of an attempt is `logs/LABEL/NN/JOB.CLUSTER.ATTEMPT.log`, with both streams. With `overwriteJobFiles: true`, the
+default, it is `JOB.CLUSTER.log` for all attempts of one submission by DAGMan.
 
 Every job has the attributes `LongshoreRun`, `LongshoreJob` (its number), `LongshoreName`, `bps_job_name`,
 `bps_job_label`, `bps_job_quanta` and those of the run, such as `bps_operator`. Characters with a meaning in HTCondor

@@ -14,6 +14,7 @@ import yaml
 from tests.config.documented_keys import file_of
 
 from longshore.app.configure.schemas import configuration_schema
+from longshore.batch.pilots.settings import PilotSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "configuration.md"
@@ -27,8 +28,18 @@ _FILES = {
     "lsst.yaml": " (quantum graphs only)",
 }
 
-_IMPLIED: dict[tuple[str, ...], str] = {("finalJob", "whenRun"): '`"ALWAYS"` (with a command)'}
-"""Defaults that no file of defaults has, because they depend on another key."""
+_PILOT = PilotSettings()
+_IMPLIED: dict[tuple[str, ...], str] = {
+    ("finalJob", "whenRun"): '`"ALWAYS"` (with a command)',
+    ("pilot", "cpus"): f"`{_PILOT.cpus}`",
+    ("pilot", "walltime"): f"`{_PILOT.walltime_s:.0f}`",
+    ("pilot", "count"): f"`{_PILOT.count}`",
+    ("pilot", "nodes"): f"`{_PILOT.nodes}`",
+    ("pilot", "idle"): f"`{_PILOT.idle_s:.0f}`",
+    ("pilot", "shortJob"): f"`{_PILOT.short_job_s:.0f}`",
+    ("pilot", "lease"): f"`{_PILOT.lease_s:.0f}`",
+}
+"""Defaults that no file of defaults has, because they depend on another key or are those of the code."""
 
 _HEAD = """# Configuration keys
 
@@ -70,7 +81,8 @@ def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]
         own = dict(section.get("properties", {}))
         below = section.get("additionalProperties", {})
         if isinstance(below, dict) and "$ref" in below:
-            own |= definitions[below["$ref"].rpartition("/")[2]].get("properties", {})
+            # Properties of such a map are names, and their keys are those of any name.
+            own = definitions[below["$ref"].rpartition("/")[2]].get("properties", {})
         where = f"{name}.NAME" if "additionalProperties" in section and below else name
         yield from _table(f"Under `{where}`", own, defaults, path=(name,), words=section.get("description", ""))
 
@@ -94,6 +106,8 @@ def _table(
 
 
 def _type(value: dict[str, Any]) -> str:
+    if "anyOf" in value:
+        return " or ".join(dict.fromkeys(filter(None, map(_type, value["anyOf"]))))
     if "enum" in value:
         return ", ".join(f"`{choice}`" for choice in value["enum"] if choice is not None)
     kinds = value.get("type", [])

@@ -22,8 +22,9 @@ _HEAD = """# Site profiles
 
 The keys of a site's profile. A profile can also have any [key of a configuration](configuration.md), as a default for
 its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. A section `site.NAME` of a
-configuration can have each of these keys. The root can have those after `limits`, for all sites. The keys under `slurm`
-are in [Slurm](slurm.md), those under `lsf` in [LSF](lsf.md), those under `sge` in [Grid Engine](sge.md).
+configuration can have each of these keys. The root of a configuration can have `limits` and the keys below it in this
+table, for all sites. The keys under `slurm` are in [Slurm](slurm.md), those under `lsf` in [LSF](lsf.md), and those
+under `sge` in [Grid Engine](sge.md).
 """
 
 

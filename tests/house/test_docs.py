@@ -19,7 +19,7 @@ from tests.pages import Fence, fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.run.states import STATE_EXIT_STATUS
+from longshore.model.run.states import STATE_EXIT_STATUS, Cause, JobState
 from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,6 +154,13 @@ def test_every_exit_status_is_explained_and_no_other() -> None:
     assert errors.keys() == {0, *codes.values()}
     told = {code: number for number, row in errors.items() for code in re.findall(r"`(\w+)`", row.rpartition("|")[2])}
     assert told == codes
+
+
+def test_every_state_and_cause_is_explained_and_no_other() -> None:
+    page = (ROOT / "doc" / "reference" / "states-and-causes.md").read_text("utf-8")
+    states, causes = (re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in page.split("## Causes"))
+    assert sorted(states) == sorted(JobState)
+    assert sorted(causes) == sorted(Cause)
 
 
 def test_the_reference_of_the_configuration_is_up_to_date() -> None:

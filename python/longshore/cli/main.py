@@ -56,7 +56,7 @@ GROUPS: Final = {
     "Configure": {
         "init": "Write a commented example to start from.",
         "config": "Show, explain or lint a configuration, or print its schema.",
-        "site": "List sites, or show the profile of one.",
+        "site": "List, show, check, choose or write the profiles of sites.",
         "completion": "Print the script that completes commands, runs and jobs in bash, zsh or fish.",
     },
     "Operate": {

@@ -336,3 +336,27 @@ def test_a_configuration_for_submitcmd_needs_no_payload() -> None:
     assert api.lint(path).findings == ()
     path.write_text("customJob: {executable: job.sh, inputs: {a: job.sh}, outputs: {a: b}}\n", "utf-8")
     assert [each.message for each in api.lint(path).findings] == ["'a' is both an input and an output"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "limits: {cpus: 1}",
+            "job 'a' asks for 2 by 'requestCpus'; 'limits.cpus' of the site 'local' is 1 (run.yaml:2:16)",
+        ),
+        ("service: slurm", "nothing uses 'service'"),
+    ],
+)
+def test_a_run_with_a_key_of_profiles_is_checked_as_a_run(key: str, message: str) -> None:
+    path = Path("run.yaml")
+    path.write_text(f"requestCpus: 2\n{key}\npipeline: {{tasks: {{a: {{command: 'true'}}}}}}\n", "utf-8")
+    assert [each.message for each in api.lint(path).findings] == [message]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_profile_of_a_site_needs_no_payload() -> None:
+    path = Path("cluster.yaml")
+    path.write_text("service: local\nlimits: {cpus: many}\n", "utf-8")
+    assert [str(each.origin) for each in api.lint(path).findings] == ["cluster.yaml:2:16"]

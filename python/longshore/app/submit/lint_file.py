@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.configuration import Draft, make_draft
 from longshore.app.configure.layers import FILE_NAME, Overrides, read_layers
 from longshore.app.configure.lint import LintResult, file_texts, lint_configuration, sort_by_position, sort_findings
@@ -23,7 +24,8 @@ from longshore.origin import Origin
 from longshore.world.read.site_profiles import system_folders, user_folder
 
 _PROFILE_KEYS: Final = frozenset({"disabled", "inherits", "hosts", "limits", "service"})
-"""Root keys that occur only in site profiles."""
+"""Root keys that mark a file as the profile of a site, unless it has a payload."""
+_PAYLOAD_KEYS: Final = frozenset({"payload", "customJob", *PAYLOAD_KEYS})
 _MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -41,7 +43,7 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
         return LintResult(findings=(finding,), sources=_source_text(finding.origin))
     sources = file_texts(draft.read_files())
     profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
-    if profile is not None and not _PROFILE_KEYS.isdisjoint(map_items(profile)):
+    if profile is not None and _is_profile(map_items(profile)):
         notes = [note for read in draft.layers.files for note in read.notes]
         findings = [*notes, *check_schema(profile, profile_schema()), *find_secrets(profile)]
         return LintResult(findings=tuple(sort_findings(findings, draft)), sources=sources)
@@ -54,6 +56,11 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
         found += _news(payload.findings, found)
         left_out = payload.left_out
     return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))
+
+
+def _is_profile(keys: Container[str]) -> bool:
+    """Whether a file with these keys at its root is the profile of a site."""
+    return any(key in keys for key in _PROFILE_KEYS) and not any(key in keys for key in _PAYLOAD_KEYS)
 
 
 def _at_candidate(draft: Draft) -> Draft:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: longshore site list")
 def command() -> None:
-    """List sites, and show, check or write the profile of one."""
+    """List sites; show, check or write the profile of one; choose one for a run."""
 
 
 command.add_command(match_command)
