@@ -13,7 +13,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import FORMAT, StoredJob, WorkflowHeader, encode_line
+from longshore.model.lines.json_line import encode_line
+from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
 from longshore.model.run.event import FORMAT as EVENTS
 from longshore.model.run.event import (
     Ended,

@@ -25,7 +25,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.checksum import SEED, add_checksum, checksum_after
-from longshore.model.lines.codec import encode
+from longshore.model.lines.json_line import encode
 from longshore.model.run.event import (
     FORMAT,
     Ended,

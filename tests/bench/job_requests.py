@@ -35,7 +35,7 @@ from longshore.engine.rundir.replay import initial_state
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.settings import EngineSettings
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Scalar, Task, TaskGraph
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager

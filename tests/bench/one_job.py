@@ -19,7 +19,8 @@ from tests.bench.processes import installed_environment
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
-from longshore.model.lines.codec import encode_line, workflow_lines
+from longshore.model.lines.json_line import encode_line
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.run.submission import RunIdentity, Submission

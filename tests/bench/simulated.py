@@ -27,7 +27,8 @@ from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import decode_event, encode_line
+from longshore.model.lines.event_codec import decode_event
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Event, Started, Submitted
 from longshore.model.run.states import Cause
 

@@ -12,7 +12,7 @@ from tests.engine.simulation import Crash, Simulation, fails
 
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import Restarted, Submitting
 from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag

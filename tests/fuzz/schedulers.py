@@ -21,7 +21,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import FORMAT, Life
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings

@@ -12,7 +12,7 @@ from tests.plan.graphs import graph, workflow_of
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.contract.clustering import ClusteringSettings, Start
 from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.lines.codec import decode_header, decode_job, workflow_lines
+from longshore.model.lines.workflow_codec import decode_header, decode_job, workflow_lines
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph

@@ -12,7 +12,8 @@ from longshore.config.values.scope import DEFAULT_SCOPE
 from longshore.config.values.search import INIT_LABEL, Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.workflow.job import FINAL_LABEL, JobSettings
+from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs, final_job, final_script, init_job

@@ -43,7 +43,7 @@ from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging, refuse_transfer
 from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission

@@ -9,7 +9,8 @@ from typing import Final
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.search import INIT_LABEL
 from longshore.errors import PreparationError
-from longshore.model.workflow.job import FINAL_LABEL, Job
+from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.model.workflow.job import Job
 
 FINAL_SCRIPT: Final = "final_job.bash"
 """Path of the final job's script, relative to the run directory."""

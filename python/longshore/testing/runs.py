@@ -11,7 +11,7 @@ from longshore import __version__
 from longshore.contract.context import Context, RenderedFile, RunPaths, Site
 from longshore.engine import settings as engine_settings
 from longshore.engine.journal.journal import Journal
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import FORMAT, Life
 from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
 from longshore.model.run.submission import RunIdentity

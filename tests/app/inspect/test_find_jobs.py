@@ -10,7 +10,8 @@ from tests.app.written_run import WrittenRun
 from longshore.app.inspect.find_jobs import find_job
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
-from longshore.model.lines.codec import FORMAT, StoredJob, WorkflowHeader, encode_line
+from longshore.model.lines.json_line import encode_line
+from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
 from longshore.model.workflow.job import JobSettings
 
 NAMES = ("count_A", "count_B", "sum")

@@ -18,7 +18,7 @@ from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Started
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService

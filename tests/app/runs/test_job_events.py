@@ -21,7 +21,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Refused, Submitting
 from longshore.model.workflow.request import Request
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager

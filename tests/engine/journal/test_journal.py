@@ -19,7 +19,7 @@ from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.journal.journal import Journal, count_fruitless_lives, next_life
 from longshore.engine.journal.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, LossAccepted, Lost, Seal, Sealed, Started
 from longshore.model.run.states import JobState

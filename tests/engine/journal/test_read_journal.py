@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import PLAIN_FORMAT, Event, Failed, Life, Restarted, Seal
 

@@ -10,7 +10,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.batch_tags import life_of_tag, tag_prefix
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request

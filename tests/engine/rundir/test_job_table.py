@@ -12,7 +12,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.rundir import job_table
 from longshore.engine.rundir.job_table import Column, JobTable, job_names, read_header
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job, JobSettings

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.manifest import FileDigest
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File

@@ -14,7 +14,8 @@ from tests.depth import examples
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import decode_event, encode_line
+from longshore.model.lines.event_codec import decode_event
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import (
     Deleted,
     Ended,

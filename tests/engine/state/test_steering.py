@@ -24,7 +24,8 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN, describe_throttles
 from longshore.errors import ConfigError, UsageError
-from longshore.model.lines.codec import decode_event, encode_line
+from longshore.model.lines.event_codec import decode_event
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import MIB, Request

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import WorkflowHeader, decode_header, decode_job, workflow_lines
+from longshore.model.lines.workflow_codec import WorkflowHeader, decode_header, decode_job, workflow_lines
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import Request

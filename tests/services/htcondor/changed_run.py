@@ -14,7 +14,7 @@ from longshore.contract.intervention import RestartChanges
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import Event
 from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag

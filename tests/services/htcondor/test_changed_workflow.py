@@ -17,7 +17,7 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Failed, Finished, Life, Restarted, Submitting
 from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
 from longshore.model.run.states import JobState

@@ -14,7 +14,7 @@ from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import read_header
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import FORMAT, AttemptSucceeded, Ended, Life, OutputFinding, OutputState
 from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import RunIdentity, Submission

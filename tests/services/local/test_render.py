@@ -16,7 +16,7 @@ import pytest
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job, JobSettings

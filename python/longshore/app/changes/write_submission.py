@@ -22,7 +22,7 @@ from longshore.app.submit.write_run import make_output_folder, write_notice_rule
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
 from longshore.model.tasks.task import Command
 from longshore.plan.workflow_match import WorkflowMatch

@@ -17,7 +17,7 @@ from longshore.config.values.merge import Node, map_items
 from longshore.config.values.search import INIT_LABEL
 from longshore.errors import LongshoreError, UsageError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.workflow.job import FINAL_LABEL
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_includes import read_yaml
 

@@ -21,7 +21,7 @@ from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.model.workflow.job import FINAL_LABEL
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.world.runs.owner import Access, may_access, require_access
 from longshore.world.runs.registry import read_entries
 

@@ -16,7 +16,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import RunNotFoundError, RunUnreadableError
-from longshore.model.lines.codec import StoredJob
+from longshore.model.lines.workflow_codec import StoredJob
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Event, Retry, StagedFiles
 from longshore.model.run.states import Cause

@@ -22,7 +22,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import decode_events
+from longshore.model.lines.event_codec import decode_events
 from longshore.world.runs.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER
 from longshore.world.runs.registry import state_folder
 

@@ -11,7 +11,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.report import ExitCodes, Failure
 from longshore.model.run.states import Cause
-from longshore.model.workflow.job import FINAL_LABEL
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.world.files.log_tail import read_tail
 
 _TAIL_LINES: Final = 20

@@ -17,7 +17,7 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
 from longshore.model.wording import count_noun
-from longshore.model.workflow.job import FINAL_LABEL
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.job_maps import read_job_maps
 

@@ -12,7 +12,7 @@ from longshore.app.runs.event_source import EventFollower, event_blocks
 from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.app.runs.poll import pause_after_poll
 from longshore.errors import UsageError
-from longshore.model.lines.codec import decode_events
+from longshore.model.lines.event_codec import decode_events
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 

@@ -13,7 +13,7 @@ from longshore.engine.journal.chain import lives
 from longshore.engine.journal.read_journal import read_blocks, read_since
 from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event
 

@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import decode_event, decode_events
+from longshore.model.lines.event_codec import decode_event, decode_events
 from longshore.model.run.event import Event, Submitting
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request

@@ -16,7 +16,7 @@ from longshore.app.statistics.suggest_requests import (
 )
 from longshore.model.wording import count_noun
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.job import FINAL_LABEL
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
 from longshore.world.files.read_file import read_record

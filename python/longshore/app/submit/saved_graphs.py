@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.model.lines.cluster_lines import clustered_lines
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.dot import cluster_dot, workflow_dot

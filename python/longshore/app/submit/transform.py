@@ -26,7 +26,8 @@ from longshore.config.values.search import INIT_LABEL
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.job import FINAL_LABEL, Job
+from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_groups import unknown_label_notes
 from longshore.plan.special_jobs import FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job

@@ -22,7 +22,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.input_files import REUSED_JOBS
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import copy_file, create_file, make_executable

@@ -17,7 +17,7 @@ from longshore.engine.run.check_records import end_record_paths
 from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import decode_events
+from longshore.model.lines.event_codec import decode_events
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Submitting
 from longshore.model.wording import count_noun

@@ -274,7 +274,7 @@ def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:
 def _print_plan(plan: RestartPlan, run: str, labels: Collection[str]) -> None:
     """Print the jobs that run again with reasons, a line per label, and the settings changed."""
     if not plan.total and not plan.unfinished:
-        from longshore.model.workflow.job import FINAL_LABEL
+        from longshore.model.workflow.final_label import FINAL_LABEL
 
         hint = "--from LABEL runs that label again"
         hint += f", and --from {FINAL_LABEL} the final job" if FINAL_LABEL in labels else ""

@@ -17,7 +17,7 @@ import msgspec
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, add_checksum, check_block, has_checksum
-from longshore.model.lines.codec import decode_event
+from longshore.model.lines.event_codec import decode_event
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed
 from longshore.model.run.states import JobState

@@ -28,7 +28,8 @@ from longshore.engine.journal.late import LateJournal
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, add_checksum
-from longshore.model.lines.codec import decode_event, encode
+from longshore.model.lines.event_codec import decode_event
+from longshore.model.lines.json_line import encode
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import (
     Ended,

@@ -14,7 +14,7 @@ import msgspec
 
 from longshore.engine.journal.chain import LifeExtent, decode_if_event, life_path
 from longshore.model.lines.checksum import add_checksum, check_block, find_bad_lines
-from longshore.model.lines.codec import encode
+from longshore.model.lines.json_line import encode
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import AttemptFacts, Finished
 from longshore.world.files.atomic import AppendedFile

@@ -28,7 +28,8 @@ from longshore.model.lines.checksum import (
     find_bad_lines,
     has_checksum,
 )
-from longshore.model.lines.codec import decode_events, encode_line
+from longshore.model.lines.event_codec import decode_events
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life, Seal
 from longshore.model.run.job_map import JobMap, translate_events

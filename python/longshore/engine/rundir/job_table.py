@@ -20,7 +20,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
+from longshore.model.lines.workflow_codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.run.manifest import FileDigest
 from longshore.model.tasks.file import File, is_pattern, is_remote
 from longshore.model.tasks.task import DataId

@@ -14,7 +14,8 @@ from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.settings import EngineSettings
 from longshore.model.suggestions import did_you_mean
 from longshore.model.wording import count_noun
-from longshore.model.workflow.job import FINAL_LABEL, JobSettings
+from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.model.workflow.job import JobSettings
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

@@ -11,7 +11,7 @@ from typing import Final
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.rundir.job_table import JobTable
 from longshore.graph.formats.replay_command import ROOT
-from longshore.model.lines.codec import StoredJob
+from longshore.model.lines.workflow_codec import StoredJob
 from longshore.model.tasks.file import is_pattern, is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.attempt_rules import SuccessIf

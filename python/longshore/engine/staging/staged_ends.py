@@ -15,7 +15,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.staging.stage_command import StageCommands, is_staged, record_path
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import StoredJob
+from longshore.model.lines.workflow_codec import StoredJob
 from longshore.model.run.event import Ended, StagedFiles
 from longshore.model.run.states import Cause
 from longshore.model.tasks.file import is_pattern, is_remote

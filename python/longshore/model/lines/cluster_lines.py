@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.tasks.task import Scalar
 

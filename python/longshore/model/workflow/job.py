@@ -35,10 +35,6 @@ def parse_concurrency_limits(text: str) -> dict[str, int]:
     return amounts
 
 
-FINAL_LABEL: Final = "finalJob"
-"""Label of the job that runs after all others."""
-
-
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings that all jobs of one profile share.
 

@@ -10,7 +10,6 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import decode_header
 from longshore.model.run.job_map import JobMap
 from longshore.model.run.manifest import Manifest
 from longshore.world.files.atomic import create_atomically
@@ -115,6 +114,9 @@ def _label_map(run: RunPaths, earlier: Manifest, later: Manifest) -> dict[int, i
 
 def _labels(workflow: Path) -> list[str]:
     """Return the labels of a workflow, in the order of their first profiles."""
+    # Imported late: few runs have maps, and all commands ask whether theirs has.
+    from longshore.model.lines.workflow_codec import decode_header
+
     try:
         with open_stream(workflow) as file:
             header = decode_header(file.readline(), path=str(workflow))

@@ -14,7 +14,7 @@ from tests.disk import room_for
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import Intervention, JobSelection
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import FORMAT, Life, Steer
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings

@@ -11,7 +11,7 @@ from tests.services.htcondor.rendering import job
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.errors import SubmissionRefusedError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.tasks.dag import Dag

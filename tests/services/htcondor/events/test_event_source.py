@@ -17,7 +17,8 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.model.lines.codec import encode_line, workflow_lines
+from longshore.model.lines.json_line import encode_line
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import (
     FORMAT,
     AttemptSucceeded,

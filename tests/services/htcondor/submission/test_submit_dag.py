@@ -12,7 +12,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError, UnreachableError
-from longshore.model.lines.codec import workflow_lines
+from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.event import Restarted
 from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag

@@ -16,7 +16,8 @@ import msgspec
 from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, RunNotFoundError
-from longshore.model.lines.codec import FORMAT, StoredJob, WorkflowHeader, encode_line
+from longshore.model.lines.json_line import encode_line
+from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import StoredGroup, StoredOrdering

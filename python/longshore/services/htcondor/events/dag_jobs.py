@@ -15,7 +15,7 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import WorkflowHeader
+from longshore.model.lines.workflow_codec import WorkflowHeader
 from longshore.model.run.event import Event, Steer
 from longshore.model.run.job_map import JobMap, translate_events
 from longshore.model.run.states import JobState, state_of_run

@@ -25,7 +25,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
 from longshore.model.run.input_files import REUSED_BATCH
 from longshore.model.run.states import JobState

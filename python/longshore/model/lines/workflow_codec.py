@@ -1,4 +1,4 @@
-"""Encodes workflows (``workflow.jsonl``) and events (the journal) as JSON Lines, and decodes them.
+"""Encodes workflows (``workflow.jsonl``) as JSON Lines, and decodes them.
 
 ``workflow.jsonl`` has a header, then one line per job, parents first and the final job last, then one line per file.
 Everywhere else a job is identified by the number of its line, counted from 0.
@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Event
+from longshore.model.lines.json_line import encode, encode_line
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings, shared_parts_key
@@ -77,43 +77,11 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     success_files: tuple[str, ...] = ()
 
 
-_encode = msgspec.json.Encoder(enc_hook=dict).encode
 _header = msgspec.json.Decoder(WorkflowHeader).decode
 decode_job = msgspec.json.Decoder(StoredJob).decode
 """Decode a job from its line."""
 decode_file = msgspec.json.Decoder(File).decode
 """Decode a file from its line."""
-_events = msgspec.json.Decoder(Event)
-decode_event = _events.decode
-"""Decode an event from its line."""
-
-
-def decode_events(lines: bytes, *, path: str) -> list[Event]:
-    """Decode many events from their lines, several times as fast as one by one.
-
-    Raises
-    ------
-    RunUnreadableError
-        A line is no event.
-    """
-    try:
-        events = _events.decode_lines(lines)
-    except DECODE_ERRORS as error:
-        raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
-    # The decoder skips empty lines, and no writer makes any.
-    if len(events) != lines.count(b"\n") + (lines[-1:] not in {b"", b"\n"}):
-        raise RunUnreadableError(f"'{path}' has a line that is no event: it is empty")
-    return events
-
-
-def encode(record: object) -> bytes:
-    """Encode a record as JSON on one line, without a line feed."""
-    return _encode(record)
-
-
-def encode_line(record: object) -> bytes:
-    """Encode a record as one line of JSON, with its line feed."""
-    return _encode(record) + b"\n"
 
 
 def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_number: int = 0) -> Iterator[bytes]:
@@ -194,7 +162,7 @@ class _SettingsTable:
         key = shared_parts_key(settings)
         base = self._bases.get(key)
         if base is None:
-            text = _encode(msgspec.structs.replace(settings, request=_NO_REQUEST))
+            text = encode(msgspec.structs.replace(settings, request=_NO_REQUEST))
             base = self._bases[key] = self._bases_by_text.setdefault(text, len(self.distinct))
             if base == len(self.distinct):
                 self.distinct.append(settings)
