@@ -1,4 +1,4 @@
-"""Numbers with nouns in messages."""
+"""Numbers with nouns, and quoted values, in messages."""
 
 from __future__ import annotations
 
@@ -11,3 +11,9 @@ def count_noun(number: int, noun: str) -> str:
 def there_are(number: int, noun: str) -> str:
     """Return such as ``there is 1 job`` and ``there are 2,000 jobs``."""
     return f"there {'is' if number == 1 else 'are'} {count_noun(number, noun)}"
+
+
+def quote_value(value: object, width: int = 60) -> str:
+    """A value as an error shows it: quoted, and shortened to `width` characters."""
+    text = str(value)
+    return f"'{text[: width - 3]}...'" if len(text) > width else f"'{text}'"

@@ -10,9 +10,9 @@ import msgspec
 
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.allocation import WHOLE_NODE_B
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request

@@ -7,10 +7,10 @@ from typing import Final
 
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 

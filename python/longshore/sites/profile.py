@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from longshore.config.values.merge import Node, drop_deleted_keys, map_items, overlay
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "disabled", "limits"})

@@ -19,13 +19,13 @@ from longshore.config.values.templates import (
     format_value,
     join_parts,
     parts_text,
-    quote_value,
     split_fields,
     undelay_env,
     unparse_fields,
     wms_placeholder,
 )
 from longshore.errors import ConfigError, LongshoreError, UndefinedVariableError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 PARSED: list[tuple[str, list[Part]]] = [

@@ -11,13 +11,14 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import Template, parts_text, quote_value
+from longshore.config.values.templates import Template, parts_text
 from longshore.errors import ConfigError, FilesError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files
 from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graph.query.tables import Table, parse_table
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 

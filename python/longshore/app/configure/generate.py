@@ -16,9 +16,9 @@ from longshore.config.values.bps_eval import GENERATE_HINT, GENERATE_KEY, Functi
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Layer, LayerRank, Marker, Node, map_items, to_node
 from longshore.config.values.search import Config
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _MAX_DEPTH: Final = 100

@@ -27,10 +27,10 @@ from longshore.config.values.merge import (
 )
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from longshore.app.configure.configuration import Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
 from longshore.config.values.merge import Layer, Node, map_items
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, FunctionRefusedError, LongshoreError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.plugins import all_plugins
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import UsageError
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.user_regex import RegexError, compile_regex
+from longshore.model.wording import quote_value
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.regex_search import find_match
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.user_regex import RegexError, compile_regex
+from longshore.model.wording import quote_value
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.read_file import open_to_read
 from longshore.world.regex_search import select_matching

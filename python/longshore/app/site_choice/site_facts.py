@@ -15,12 +15,12 @@ from longshore.app.configure.site import combine_limits, site_profile, why_disab
 from longshore.config.values.merge import Node, map_items, overlay, plain_value
 from longshore.config.values.quantities import parse_pool
 from longshore.config.values.search import Config
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import ResourceGraph
 from longshore.errors import ConfigError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.sites.site_state import SiteValue
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.sites.match.match import SiteFacts
 from longshore.sites.match.resource_graph import read_resource_graph
 from longshore.world.files.atomic import write_atomically

@@ -21,13 +21,13 @@ from longshore.app.submit.transform import RunPlan
 from longshore.config.lint.secrets import looks_secret
 from longshore.config.values.bps_eval import GENERATE_KEY
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import FileFingerprint, Fingerprint
 from longshore.model.run.submission import RunIdentity
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
 from longshore.world.files.presence import current_directory

@@ -13,9 +13,10 @@ import msgspec
 from longshore.config.lint.fast_schema import FastSchema
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
-from longshore.config.values.templates import Field, angled_names, quote_value, split_fields
+from longshore.config.values.templates import Field, angled_names, split_fields
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.values.search import INIT_LABEL, LABEL_SECTIONS
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}

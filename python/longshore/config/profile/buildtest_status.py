@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.attempt_rules import SuccessIf
 from longshore.origin import Origin
 

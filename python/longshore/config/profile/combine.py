@@ -11,8 +11,8 @@ import msgspec
 
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.model.workflow.attempt_rules import JobRules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request

@@ -17,8 +17,9 @@ from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, shell_contexts
-from longshore.config.values.templates import Field, Template, expand_env, quote_value, split_fields, undelay_env
+from longshore.config.values.templates import Field, Template, expand_env, split_fields, undelay_env
 from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]

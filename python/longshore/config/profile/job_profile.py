@@ -12,9 +12,10 @@ from longshore.config.profile.command_lines import CommandTemplate
 from longshore.config.profile.service_settings import SettingValue, render_settings
 from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.quantities import parse_count, parse_request_field
-from longshore.config.values.templates import Template, quote_value
+from longshore.config.values.templates import Template
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.origin import Origin

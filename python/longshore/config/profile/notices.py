@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_walltime
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.notice import NoticeEvent, NoticeRule, SecretReference
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import quote_value
 
 SECTION: Final = "notify"
 _KEYS: Final = ("events", "command", "webhook", "format", "timeout")

@@ -31,9 +31,10 @@ from longshore.config.values.quantities import (
 )
 from longshore.config.values.scope import DEFAULT_SCOPE, RawValue, Scope
 from longshore.config.values.search import Config
-from longshore.config.values.templates import Template, quote_value
+from longshore.config.values.templates import Template
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.job import JobSettings, parse_concurrency_limits
 from longshore.model.workflow.request import Request
 from longshore.origin import Origin

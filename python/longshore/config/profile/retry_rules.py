@@ -14,13 +14,14 @@ from longshore.config.profile.buildtest_status import parse_slurm_states
 from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.config.values.quantities import parse_bool, parse_count, parse_memory, parse_walltime
 from longshore.config.values.scope import RawValue
-from longshore.config.values.templates import Template, quote_value, unparse_fields
+from longshore.config.values.templates import Template, unparse_fields
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_names, signal_number
 from longshore.model.suggestions import did_you_mean
 from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.attempt_rules import (
     Backoff,
     JobRules,

@@ -10,9 +10,10 @@ import msgspec
 from longshore.config.values.merge import Marker, Node, map_items, plain_value
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import LABEL_SECTIONS, SECTIONS, Config
-from longshore.config.values.templates import Template, quote_value
+from longshore.config.values.templates import Template
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 SettingValue: TypeAlias = "bool | int | float | str | Template | list[SettingValue] | dict[str, SettingValue] | None"

@@ -8,9 +8,10 @@ from typing import Final
 
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.shell_contexts import Quotation, ShellContext, shell_contexts
-from longshore.config.values.templates import Field, Part, quote_value
+from longshore.config.values.templates import Field, Part
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.origin import Origin
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _Word = TypeVar("_Word", bound=StrEnum)

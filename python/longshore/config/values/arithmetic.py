@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from longshore.config.values.bps_eval import FunctionCall, call_pure_function, evaluate_calls
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _EXPRESSION: Final = re.compile(

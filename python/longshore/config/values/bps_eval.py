@@ -10,9 +10,9 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 BPS_EVAL: Final = "bpsEval"

@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import Final
 
 from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.templates import quote_value
+from longshore.model.wording import quote_value
 
 _WORD: Final = re.compile(r"[A-Za-z_][\w.:]*")
 

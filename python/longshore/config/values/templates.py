@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 
@@ -222,12 +223,6 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
         origin=origin,
         hint=f"If no variable is meant, double the braces: '{{{{{variable.name}:{variable.spec[:40]}}}}}'.",
     )
-
-
-def quote_value(value: object, width: int = 60) -> str:
-    """A value as an error shows it: quoted, and shortened to `width` characters."""
-    text = str(value)
-    return f"'{text[: width - 3]}...'" if len(text) > width else f"'{text}'"
 
 
 @dataclass(frozen=True)

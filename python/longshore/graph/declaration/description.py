@@ -11,7 +11,6 @@ import msgspec
 
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED
@@ -19,6 +18,7 @@ from longshore.graph.query.tables import is_value
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")

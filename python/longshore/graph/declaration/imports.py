@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
-from longshore.config.values.templates import quote_value, split_fields, substitute_values
+from longshore.config.values.templates import split_fields, substitute_values
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import (
     check_identifier,
@@ -19,6 +19,7 @@ from longshore.graph.declaration.description import (
     unknown_name,
 )
 from longshore.graph.declaration.pipeline_parts import drop_parents, inline_datasets, subset_labels
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _KEYS: Final = ("location", "include", "exclude", "labeledSubsetModifyMode")

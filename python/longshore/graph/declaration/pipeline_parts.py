@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import (
     PIPELINE_KEYS,
@@ -18,6 +17,7 @@ from longshore.graph.declaration.description import (
     unknown_name,
 )
 from longshore.graph.declaration.label_range import RANGE_SIGN, range_labels
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 

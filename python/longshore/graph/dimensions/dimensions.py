@@ -9,7 +9,6 @@ import msgspec
 
 from longshore.config.values.merge import Node
 from longshore.config.values.quoting import quote_node, quoting_hint
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.declaration.description import (
     DimensionEntry,
@@ -24,6 +23,7 @@ from longshore.graph.query.query import Column, query_error
 from longshore.graph.query.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 Row = tuple[int, ...]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from longshore.config.values.templates import quote_value
 from longshore.contract.context import Problem
 from longshore.graph.dimensions.dimensions import Dimension, Relation, SkippedRows, place_of
 from longshore.graph.dimensions.universe import Universe
 from longshore.graph.pipeline.label_tasks import LabelTasks
 from longshore.graph.pipeline.path_templates import PathTemplate, dimension_of
 from longshore.graph.query.tables import Value
-from longshore.model.wording import count_noun
+from longshore.model.wording import count_noun, quote_value
 from longshore.origin import Origin
 
 

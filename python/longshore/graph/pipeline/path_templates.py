@@ -10,15 +10,7 @@ import msgspec
 
 from longshore.config.values.merge import Node
 from longshore.config.values.quoting import quote_node, quoting_hint
-from longshore.config.values.templates import (
-    Field,
-    Template,
-    column_names,
-    format_value,
-    quote_value,
-    split_fields,
-    unparse_fields,
-)
+from longshore.config.values.templates import Field, Template, column_names, format_value, split_fields, unparse_fields
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension, place_of, read_column
@@ -31,6 +23,7 @@ from longshore.graph.query.tables import Value
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.file import is_remote
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import structs
 
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import quote_value
 from longshore.contract.context import Problem
 from longshore.errors import FilesError, GraphError
 from longshore.graph.declaration.description import (
@@ -46,6 +45,7 @@ from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.wording import quote_value
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.templates import quote_value
 from longshore.graph.query.query import (
     Column,
     Comparison,
@@ -23,6 +22,7 @@ from longshore.graph.query.query import (
     query_error,
 )
 from longshore.graph.query.tables import Value, ValueKind, value_kind
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from longshore.config.values.templates import Field, Parts, quote_value, split_fields
+from longshore.config.values.templates import Field, Parts, split_fields
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.query.tables import Table, Value, parse_numbers
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")

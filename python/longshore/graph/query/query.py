@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 COMPARISONS: Final = frozenset({"=", "!=", "<", "<=", ">", ">="})

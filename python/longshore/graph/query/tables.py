@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
 Value: TypeAlias = int | float | str

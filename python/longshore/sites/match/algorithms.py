@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import Metadata
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.sites.match.versions import Version, is_in_range, parse_version
 
 _DEFAULT_FIELD: Final = {"match": "type", "range": "version"}

@@ -9,10 +9,10 @@ import msgspec
 
 from longshore.config.values.merge import Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import JobSpecification, MatchAlgorithm, Requirement, ResourceNeed
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import quote_value
 from longshore.sites.match.requirements import read_requires, read_subsystem_map
 
 SLOT: Final = "slot"

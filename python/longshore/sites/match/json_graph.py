@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import Metadata, Vertex
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.sites.match.vertex_pool import VertexPool
 
 _CONTAINS: Final = "contains"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from longshore.config.values.merge import Node, map_items, plain_map, plain_value
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import MatchAlgorithm, Requirement
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 
 _PLAIN_KEYS: Final = ("subsystem", "name", "field", "match", "min", "max", "range")
 _FORMS: Final = "For example '{subsystem: software, name: stack, range: {min: \"0.5.1\"}}'."

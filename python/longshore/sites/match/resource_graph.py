@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from longshore.config.values.quantities import parse_count
-from longshore.config.values.templates import quote_value
 from longshore.contract.site_match import Metadata, ResourceGraph, Vertex
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.sites.match.json_graph import read_json_graph
 from longshore.sites.match.vertex_pool import VertexPool, make_graph
 

@@ -15,9 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.wording import quote_value
 
 Value: TypeAlias = "float | bool | str"
 Names: TypeAlias = Mapping[str, "float | str"]

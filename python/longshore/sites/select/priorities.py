@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import quote_value
 from longshore.sites.select.expression import Expression
 
 FILTER: Final = "filter"

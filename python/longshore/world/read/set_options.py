@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.values.merge import Layer, LayerRank, Node, nest, overlay, plain_map, with_origin
 from longshore.config.values.search import is_delimited
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -12,8 +12,9 @@ import msgspec
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.merge import Layer, LayerRank, Node, nest
-from longshore.config.values.templates import expand_env, quote_value
+from longshore.config.values.templates import expand_env
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import MAX_DEPTH, MAX_NODES, SizedTree, read_document
 

@@ -12,8 +12,8 @@ import yaml
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.yaml11 import check_unquoted_word
 from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
-from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.read.yaml_errors import explain_syntax_error
 
