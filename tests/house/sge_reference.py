@@ -26,9 +26,9 @@ site](site-profiles.md). [How to use a Grid Engine cluster](../how-to/use-grid-e
 
 ## Where keys go
 
-The map `sge:` can be in the profile of a site, at the root of a configuration, and under `pipetask.LABEL`,
-`cluster.LABEL` and `site.NAME`. The maps are merged key by key. `bin`, `root`, `cell` and `cluster` are the same for
-all jobs of a run.
+The map `sge:` can be in the profile of a site, at the root of a configuration, and under `site.NAME`,
+`pipetask.LABEL`, `cluster.LABEL` and `finalJob`. The maps are merged: for each key the strongest section's value holds,
+and `null` cancels the value of a weaker section. The keys under "Keys of the run" come from the run's own site.
 
 | Longshore | line of the script |
 |---|---|
