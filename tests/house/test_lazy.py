@@ -88,7 +88,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["status", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
         (["report"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
-        (["report", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
+        (
+            ["report", "RUN"],
+            (*READERS, "longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan"),
+        ),
         (["report", "--json", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
         (["stats", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local")),
         (["events", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local.executor")),

@@ -27,8 +27,6 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Ended, FileStamp, OutputFinding
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
-from longshore.plan.job_commands import exact_shell_line
-from longshore.sites.inherited_environment import select_inherited
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, remove_empty_folder, remove_file
 from longshore.world.files.read_file import open_stream, read_file
@@ -88,6 +86,9 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
     needed
         Variables that the program itself needs, regardless of the rule.
     """
+    # Imported late, as below: readers of end records, such as reports, need no commands and no sites.
+    from longshore.sites.inherited_environment import select_inherited
+
     names, _ = select_inherited(os.environ, settings.get("inherit", "all"))
     return {name: value for name, value in os.environ.items() if name in names or name in needed}
 
@@ -370,6 +371,8 @@ class BatchFiles(msgspec.Struct, frozen=True):
             remove_empty_folder(self.ends, below=self.run.root)
 
     def _lines(self, members: Iterable[BatchMember]) -> Iterator[str]:
+        from longshore.plan.job_commands import exact_shell_line
+
         for member in members:
             words = " ".join(shlex.quote(f"{name}={value}") for name, value in member.environment.items())
             fields = (
