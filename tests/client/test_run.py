@@ -27,6 +27,16 @@ requestMemory: 64
 """
 
 
+class TextPrinter:
+    """Stands for IPython's printer of a cell: keeps the texts."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def text(self, text: str) -> None:
+        self.texts.append(text)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -56,6 +66,13 @@ def test_a_run_is_submitted_watched_and_restarted(folder: Path, capfd: pytest.Ca
     assert run.explain("bad").state is longshore.JobState.FAILED
     assert run.show_job("bad").line
     assert run.report().summary is not None
+    printer = TextPrinter()
+    run.explain("bad")._repr_pretty_(printer, False)
+    run.report()._repr_pretty_(printer, False)
+    assert printer.texts == [
+        "<JobExplanation bad FAILED, attempts: 1>",
+        f"<RunReport {run.id} {run.name} FAILED: 3 jobs>",
+    ]
     assert run.counts[longshore.JobState.FAILED] == 1
     (folder / "mend").touch()
     again = longshore.open("@last")

@@ -36,6 +36,7 @@ from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
 from longshore.model.run.input_files import REUSED_FROM
+from longshore.model.run.report import TextPrinter
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.model.workflow.request import Request
@@ -107,15 +108,13 @@ class JobExplanation:
     `parents` is their number; `waits_for` are those that have not succeeded, `blocking_groups` block it.
     `causes` are the jobs at the root: what it waits for, or whose failure or cancellation pruned it. `request` is
     that of the newest attempt, or of the next one; `asked` is what that means in the workload manager's own words, if
-    it has any. `attempts` are sorted, oldest first; `logs` are paths per attempt
-    number; `events` are those that touched it.
+    it has any. `attempts` are sorted, oldest first; `logs` are paths per attempt number; `events` are those of the job.
 
-    `retries` is the number of attempts after the first. `used_retries` are those of the budget that were spent since
-    it was fresh. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `counts` are
-    jobs per state, `throttles` bound similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if
-    that is unknown; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
-    job is ready. `manager_reason` is the workload manager's own reason. `pause` says why the run is
-    paused, and is empty if it is not.
+    `retries` is the largest number of attempts after the first, of which `used_retries` are spent. `not_before` is the
+    earliest time of the next attempt. `note` says why the engine waits. `counts` are jobs per state, `throttles` bound
+    similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if that is unknown; `stopped_at` is a
+    dead engine's last sign of life. `limits` are given while the job is ready. `manager_reason` is the workload
+    manager's own reason. `pause` says why the run is paused, and is empty if it is not.
     """
 
     run: str
@@ -148,6 +147,9 @@ class JobExplanation:
     limits: tuple[LimitUsage, ...] = ()
     pause: str = ""
     asked: AskedResources | None = None
+
+    def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
+        printer.text(f"<JobExplanation {self.name} {self.state}, attempts: {len(self.attempts)}>")
 
     @property
     def why_failed(self) -> str | None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import StagedFiles
 from longshore.model.run.states import Cause, JobState
+from longshore.model.wording import count_noun
 
 PAYLOAD_CODES = frozenset({1, 2})
 """Exit codes that BPS counts as errors of the payload."""
+
+
+class TextPrinter(Protocol):
+    """What IPython gives to `_repr_pretty_`, which notebooks show instead of the representation."""
+
+    def text(self, text: str) -> object:
+        """Add a text."""
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -256,6 +265,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Every job, where details were requested."""
     summary: RunSummary | None = None
     """Summary, where the run was requested by itself."""
+
+    def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
+        printer.text(f"<RunReport {self.id} {self.name} {self.state_word}: {count_noun(self.expected, 'job')}>")
 
     @property
     def state_word(self) -> str:
