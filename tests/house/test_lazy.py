@@ -59,6 +59,8 @@ READERS = (
     *("longshore.graph", "longshore.app.configure.layers"),
 )
 """What commands that look at a run do not need: digests, configurations, archives, other programs."""
+EXECUTORS = ("longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan", "longshore.sites")
+"""What starts jobs."""
 NO_CONFIGURATION = (
     *("yaml", "tarfile", "longshore.graph", "longshore.app.configure.layers", "longshore.app.configure.lint"),
 )
