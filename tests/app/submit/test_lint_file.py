@@ -360,3 +360,18 @@ def test_a_profile_of_a_site_needs_no_payload() -> None:
     path = Path("cluster.yaml")
     path.write_text("service: local\nlimits: {cpus: many}\n", "utf-8")
     assert [str(each.origin) for each in api.lint(path).findings] == ["cluster.yaml:2:16"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("service: slurm", "It is a key of sites. The service of a run is 'wmsServiceClass'."),
+        ("account: physics", "It is a key of sites: write it below 'site.local', or in a profile."),
+        ("hosts: [a]", "It is a key of sites: write it below 'site.local', or in a profile."),
+    ],
+)
+def test_a_key_of_sites_at_the_root_has_a_hint(key: str, hint: str) -> None:
+    path = Path("run.yaml")
+    path.write_text(f"{key}\npipeline: {{tasks: {{a: {{command: 'true'}}}}}}\n", "utf-8")
+    assert [each.hint for each in api.lint(path).findings] == [hint]

@@ -290,10 +290,15 @@ def find_unused_keys(
 
 
 def _site_key_hint(path: tuple[str, ...], schema: JsonSchema, site: str) -> str:
-    """Return a hint for a key of a site that ``--set`` gives as a variable; empty for others."""
-    if path[0] != "bps_cmdline" or path[-1] not in keys_of_schema(schema, schema):
+    """Return a hint for a key of a site that is at the root or that ``--set`` gives; empty for others."""
+    *sections, name = path
+    if path[0] == "bps_cmdline" and name in keys_of_schema(schema, schema):
+        return f"It is a key of sites: write '--set site.{site or 'NAME'}.{name}=VALUE'."
+    if sections or name not in schema["$defs"].get("site", {}).get("properties", {}):
         return ""
-    return f"It is a key of sites: write '--set site.{site or 'NAME'}.{path[-1]}=VALUE'."
+    if name == "service":
+        return "It is a key of sites. The service of a run is 'wmsServiceClass'."
+    return f"It is a key of sites: write it below 'site.{site or 'NAME'}', or in a profile."
 
 
 def _pipeline_hint(section: str, root: Node) -> str:
