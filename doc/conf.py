@@ -50,6 +50,7 @@ _SECTIONS = {
     "Decisions": "decisions",
 }
 _ROOT = Path(__file__).resolve().parent.parent
+_NAMED_BLOCK = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
 _RECORDING = re.compile(r"^<!-- recording (\S+): (.+) -->$", re.MULTILINE)
 
 
@@ -116,6 +117,11 @@ def _show_recordings(_: Any, docname: str, source: list[str]) -> None:
     source[0] = _RECORDING.sub(show, source[0])
 
 
+def _show_file_names(_: Any, __: str, source: list[str]) -> None:
+    """Give a block of code the name of its file as a caption: a page may have several, and commands name them."""
+    source[0] = _NAMED_BLOCK.sub(r"```{code-block} \1\n:caption: \2\n", source[0])
+
+
 def _find_outdated(app: Any, *_: Any) -> list[str]:
     """Name the pages that each build reads anew.
 
@@ -132,3 +138,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", _show_recordings)
     app.connect("source-read", _add_navigation)
     app.connect("source-read", _link_to_repository)
+    app.connect("source-read", _show_file_names)

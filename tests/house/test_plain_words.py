@@ -21,6 +21,7 @@ REASONS = {
     r"orders? (to|of) (a|the|our) (live )?(run|engine)": "intervention",
 }
 """Phrases that pages avoid, and the words to use instead."""
+_BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```$|`[^`]*`", re.MULTILINE | re.DOTALL)
 
 
@@ -33,6 +34,17 @@ def test_pages_avoid_phrases_that_need_a_second_reading(page: Path) -> None:
         for match in re.finditer(rf"\b({phrase})\b", " ".join(prose.split()), re.IGNORECASE)
     }
     assert not found
+
+
+def test_a_page_names_the_files_that_a_reader_saves() -> None:
+    found = {}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        named = tuple(re.findall(r"`([^`\n]+)`", _BLOCK.sub("", text)))
+        blocks = re.findall(r"^```\w+ file=(\S+)$", text, re.MULTILINE)
+        if unnamed := [block for block in blocks if not any(words.endswith(block) for words in named)]:
+            found[str(page.relative_to(ROOT))] = unnamed
+    assert not found, "Write 'Save this as' with the name: a reader does not see that of the block."
 
 
 @pytest.mark.parametrize("page", sorted(DECISIONS.glob("[0-9]*.md")), ids=lambda page: page.stem)

@@ -43,6 +43,8 @@ def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) ->
         shown = re.findall(r'src="([^"]*/recordings/[^"]*)"', (target / page).read_text("utf-8"))
         assert shown
         assert not [address for address in shown if not (target / page).parent.joinpath(address).exists()]
+    first = (target / "tutorial" / "first-run.html").read_text("utf-8")
+    assert re.search(r"caption-text.{0,40}tea\.yaml", first), "a block shows the name of its file"
     interface = (target / "reference" / "python.html").read_text("utf-8")
     assert "restart" in interface
     assert "Longest wait in seconds" in interface
