@@ -166,11 +166,11 @@ class Run:
         return b"".join(api.read_log(log.path, tail=tail)).decode("utf-8", "replace")
 
     def explain(self, job: str) -> JobExplanation:
-        """Explain why a job is in its state, with its history."""
+        """Explain why a job is in its state, with its attempts and events; `job` is as in `logs`."""
         return api.explain(self._opened, job)
 
     def show_job(self, job: str, *, attempt: int | None = None) -> JobDetails:
-        """Return command, environment, request and files of a job."""
+        """Return command, environment, request and files of a job, of its newest attempt or of `attempt`."""
         return api.show_job(self._opened, job, attempt=attempt)
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
@@ -184,16 +184,16 @@ class Run:
         from_labels: Names = (),
         with_changes: bool = False,
     ) -> None:
-        """Run again the jobs that did not succeed.
+        """Start the jobs that did not succeed again, and return; `wait` waits for their end.
 
         Parameters
         ----------
         set
             Requests of these jobs, such as ``{"requestMemory": "4 GiB", "numberOfRetries": 2}``.
         from_labels
-            Labels whose jobs run again with all that follow from them, even if they succeeded.
+            Labels whose jobs, and their descendants, run again even if they succeeded.
         with_changes
-            Take the present content of the files that the run was made from.
+            Take the present content of the files that the run was made from; without it, they stay as they were.
 
         Raises
         ------
