@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.config.findings import PLAIN, SCHEMA, findings_of
 from tests.depth import examples
@@ -291,6 +291,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
+@example({"convertFrom": "bpsEval(max)"})
 @settings(max_examples=examples(60))
 def test_anything_is_linted_and_explained_or_refused_by_us(tmp_path_factory: pytest.TempPathFactory, tree: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.configuration import CONVERT_FROM, Configuration
 from longshore.app.configure.payload_names import PayloadNames, find_payload_names
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
@@ -132,7 +132,8 @@ def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> 
 def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
     """Yield a finding for each key and section that only another service reads."""
     own = find_service_plugin(configuration.service)
-    if own is None or configuration.search("convertFrom"):
+    converted = configuration.config.lookup(CONVERT_FROM, configuration.scope())
+    if own is None or (converted and converted.value):
         return  # its own check reports the unknown service; converted jobs belong to another one
     fragments = {plugin: schema_fragment(plugin) for plugin in service_plugins()}
     root, site = configuration.config.root, configuration.site
