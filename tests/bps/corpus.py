@@ -55,6 +55,16 @@ _GUIDE: Final = {
         "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
         "cluster: {one: {pipetasks: 'isr, nothing', dimensions: visit}}\n"
     ),
+    "a name that shows what divides a cluster": (
+        "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
+        "cluster: {one: {pipetasks: isr, dimensions: instrument, clusterTemplate: '{label}_{detector}',"
+        " partitionDimensions: detector, partitionMaxClusters: 100}}\n"
+    ),
+    "too few clusters for what a name shows": (
+        "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
+        "cluster: {one: {pipetasks: isr, dimensions: instrument, clusterTemplate: '{label}_{detector}',"
+        " partitionDimensions: detector, partitionMaxClusters: 1}}\n"
+    ),
     "equal dimensions": (
         "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
         "cluster: {one: {pipetasks: 'isr, calibrate', dimensions: 'exposure, detector',"

@@ -75,6 +75,20 @@ def test_clusters_that_a_template_does_not_tell_apart_are_refused() -> None:
     assert "clusterTemplate" in caught.value.hint
 
 
+def test_a_name_that_shows_a_value_to_divide_by_is_a_cluster_of_that_value() -> None:
+    graph = TaskGraph(name="g", dag=Dag([task(f"b{v}", v=v, w=1) for v in range(3)], []))
+
+    def clusters(most: int) -> list[tuple[str, int]]:
+        cut = Partition(dimensions=("v",), most_clusters=most)
+        rule = ClusterRule(label="cl", tasks=("b",), dimensions=("w",), template="{label}_{v}", partition=cut)
+        made = cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
+        return [(each.name, len(each.tasks)) for each in made.dag.nodes]
+
+    assert clusters(3) == [("cl_0_001", 1), ("cl_1_001", 1), ("cl_2_001", 1)]
+    with pytest.raises(GraphError, match="is 1, but its dimensions alone make 3"):
+        clusters(1)
+
+
 def test_slash_in_a_value_is_replaced_in_a_name() -> None:
     graph = TaskGraph(name="g", dag=Dag([task("b1", v="x/y")], []))
     clustered = cluster_by_dimension(

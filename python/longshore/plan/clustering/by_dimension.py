@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from longshore.config.values.templates import Template, split_fields
+from longshore.config.values.templates import Field, Template, split_fields
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
@@ -81,6 +81,12 @@ class _RuleTasks:
         self._wanted = [(name, (name, *rule.equal.get(name, ()))) for name in (*rule.dimensions, *cut)]
         self._size = len(rule.dimensions)
         self._template = Template(split_fields(rule.template))
+        shown = {part.name for part in self._template.parts if isinstance(part, Field)}
+        # As in BPS, whose clusters have different names: one that shows a value to divide by has tasks of that value.
+        self._grouping = (
+            *range(self._size),
+            *(self._size + number for number, name in enumerate(cut) if name in shown),
+        )
         labels = frozenset(rule.tasks)
         members = [index for index in graph.dag.order if self._tasks[index].label in labels]
         self.keys: dict[int, ClusterKey] = (
@@ -92,7 +98,7 @@ class _RuleTasks:
             self._parts = assign_parts(
                 (place[self._size :] for place in self.keys.values()),
                 rule.partition,
-                len({place[: self._size] for place in self.keys.values()}),
+                len({self._group(place) for place in self.keys.values()}),
                 label=rule.label,
                 origin=rule.origin,
             )
@@ -100,7 +106,11 @@ class _RuleTasks:
     def key(self, index: int) -> Hashable:
         """Key of a task's cluster, unique among all rules."""
         place = self.keys[index]
-        return self.rule.label, place[: self._size], self._parts.get(place[self._size :])
+        return self.rule.label, self._group(place), self._parts.get(place[self._size :])
+
+    def _group(self, place: ClusterKey) -> ClusterKey:
+        """Values that the tasks of a cluster share, before it is divided."""
+        return tuple([place[position] for position in self._grouping])
 
     def name(self, index: int) -> str:
         """Name of a task's cluster."""
