@@ -65,6 +65,11 @@ _GUIDE: Final = {
         "cluster: {one: {pipetasks: isr, dimensions: instrument, clusterTemplate: '{label}_{detector}',"
         " partitionDimensions: detector, partitionMaxClusters: 1}}\n"
     ),
+    "variables of a cluster's jobs": (
+        "project: proj\n"
+        "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
+        "cluster: {one: {pipetasks: isr, dimensions: visit, environment: {ONE: '1{project}', TWO: '{operator}'}}}\n"
+    ),
     "equal dimensions": (
         "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
         "cluster: {one: {pipetasks: 'isr, calibrate', dimensions: 'exposure, detector',"

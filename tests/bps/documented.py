@@ -85,6 +85,14 @@ def _is_name(value: Value, files: Files) -> bool:
     return bool(_without_names(value) == value.bps or (value.bps == "" and value.ours == only != ""))
 
 
+def _is_environment_of_cluster(value: Value, files: Files) -> bool:
+    sections = merged(files).get("cluster", {})
+    place = re.fullmatch(r".*\.environment\.(\w+)", value.place)
+    section = sections.get(value.label, {}).get("environment", {}) if place and isinstance(sections, dict) else {}
+    text = str(section.get(place[1], "")) if place else ""
+    return "{" in text and value.bps == re.sub(r"\{[^{}]*\}", "", text)
+
+
 def _is_in_cluster(value: Value, files: Files) -> bool:
     if value.kind != "commands":
         return False
@@ -198,6 +206,10 @@ DOCUMENTED: Final = (
     Documented(row='variables in an attribute of jobs, as in `category: "{project}"`', explains=_is_unfilled),
     Documented(row="`{label}` and `{jobName}` in commands and in `environment`", explains=_is_name),
     Documented(
+        row='variables in `environment` of a section of `cluster`, as in `ONE: "{project}"`',
+        explains=_is_environment_of_cluster,
+    ),
+    Documented(
         row="parts of commands in a section of `cluster`, `site` or `cloud`, or of a task in a cluster",
         explains=_is_in_cluster,
     ),
@@ -218,7 +230,7 @@ DOCUMENTED: Final = (
     Documented(row="`account` in a site, as for Parsl", explains=_is_account_of_site),
     Documented(row="`useLazyCommands: false`", explains=_is_eager),
     Documented(row="an undefined variable", explains=_is_undefined_in_final),
-    Documented(row="a dimension of a cluster that also divides it into parts", explains=_has_dimension_twice),
+    Documented(row="a name in both `dimensions` and `partitionDimensions` of a cluster", explains=_has_dimension_twice),
     Documented(row="a job outside of all groups, between two jobs of one group", explains=_surrounds_jobs),
     Documented(
         row="a value that must be equal for all labels of a cluster, and only some have it",
