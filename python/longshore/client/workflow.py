@@ -337,7 +337,7 @@ class Workflow:
 
 
 def _texts(paths: Paths) -> tuple[str, ...]:
-    """Return paths as text; raises `TypeError` for what is none, such as a task."""
+    """Return paths as text. Raises `TypeError` for anything else, such as a task."""
     return (os.fspath(paths),) if isinstance(paths, (str, Path)) else tuple([os.fspath(path) for path in paths])
 
 

@@ -79,7 +79,7 @@ class Workflow:
 
     @cached_property
     def samples(self) -> tuple[Job, ...]:
-        """The first job of each settings object, which jobs of one profile share: what is checked of settings."""
+        """The first job of each settings object: jobs of one profile share it, and checks of settings need no other."""
         found: dict[int, Job] = {}
         for job in self:
             found.setdefault(id(job.settings), job)
