@@ -67,7 +67,7 @@ def _without_blanks(value: Value, dimension: Dimension) -> str:
 
 
 def _empty_inputs(label_tasks: LabelTasks, templates: Mapping[str, PathTemplate]) -> Iterator[Problem]:
-    """Tasks that have inputs, none of which has a file, because cells of the sheet are empty."""
+    """Tasks whose inputs all lack a file, because cells of the sheet are empty."""
     names = list(label_tasks.inputs)
     columns = [name for name in names if templates[name].is_column]
     if not columns:
@@ -98,7 +98,7 @@ def _row_of(label_tasks: LabelTasks, position: int, name: str) -> Origin | None:
 def _unjoined_dimensions(
     universe: Universe, labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
 ) -> Iterator[Problem]:
-    """Pairs of columns of one table, of which a task gets more combinations than the table has."""
+    """Pairs of columns of one table with more combinations in a task than in the table."""
     seen: set[frozenset[str]] = set()
     for label_tasks in labels:
         entry = label_tasks.entry
