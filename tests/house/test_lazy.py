@@ -15,10 +15,10 @@ HEAVY = ("networkx", "jinja2", "jsonschema", "rich")
 
 PROBE = """
 import sys
-from longshore.cli.main import main
+from longshore.cli.start import main
 
 try:
-    main(sys.argv[1:])
+    main()
 except SystemExit as stop:
     status = stop.code or 0
 else:
@@ -55,7 +55,7 @@ def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
 
 
 READERS = (
-    *("hashlib", "yaml", "tarfile", "lzma", "subprocess", "json"),
+    *("hashlib", "yaml", "tarfile", "lzma", "subprocess", "json", "typing_extensions"),
     *("longshore.graph", "longshore.app.configure.layers"),
 )
 """What commands that look at a run do not need: digests, configurations, archives, other programs."""
