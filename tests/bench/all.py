@@ -1,5 +1,7 @@
 """Prints what Longshore costs, beside other programs where they are installed: all benchmarks, one after another.
 
+The last lines are a table of their main figures in Markdown, as in `doc/explanation/what-it-costs.md`.
+
 Usage: python -m tests.bench.all [--only NAME,...] [--small]
 
 With --small the sizes are a tenth, for a look. A benchmark that needs LSST's packages or the real BPS runs with the
@@ -14,11 +16,13 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.bench.choice import known_names
+from tests.bench.figures import VARIABLE, read_figures, table_lines
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _BUSY: Final = 0.5
@@ -81,7 +85,7 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def run_benchmark(name: str, benchmark: Benchmark, *, small: bool) -> bool:
+def run_benchmark(name: str, benchmark: Benchmark, figures: Path, *, small: bool) -> bool:
     """Run a benchmark with its output on this one's; return whether it ended well, or could not be tried here."""
     print(f"\n## {benchmark.title} ({name})\n", flush=True)
     python = Path(sys.executable)
@@ -94,7 +98,8 @@ def run_benchmark(name: str, benchmark: Benchmark, *, small: bool) -> bool:
     words = [str(python), "-m", f"tests.bench.{module}", *(benchmark.small if small else options)]
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
     began = time.monotonic()
-    status = subprocess.run(words, cwd=_ROOT, env={**os.environ, "PATH": path}, check=False).returncode
+    environment = {**os.environ, "PATH": path, VARIABLE: str(figures)}
+    status = subprocess.run(words, cwd=_ROOT, env=environment, check=False).returncode
     ended = "" if not status else f", failed with status {status}"
     print(f"({' '.join(words[1:])}: {time.monotonic() - began:.0f} s{ended})", flush=True)
     return not status
@@ -107,7 +112,12 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a tenth of the sizes, for a look")
     options = parser.parse_args()
     print(f"# What it costs\n\n{describe_machine()}", flush=True)
-    failed = [name for name in options.only if not run_benchmark(name, BENCHMARKS[name], small=options.small)]
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder) / "figures.jsonl"
+        failed = [
+            name for name in options.only if not run_benchmark(name, BENCHMARKS[name], figures, small=options.small)
+        ]
+        print("\n## All in one table\n", *table_lines(read_figures(figures)), sep="\n")
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.bench.figures import note_figure
 from tests.bps_environment import find_environment
 from tests.live.condor_pools import CondorPool, condor
 
@@ -143,6 +144,9 @@ def print_ratio(what: str, seconds: Mapping[str, list[float]], goal: float) -> N
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     for name, each in seconds.items():
         print(f"  {what:10} {name:10} {medians[name]:7.2f} s  ({', '.join(f'{one:.2f}' for one in sorted(each))})")
+    note_figure(
+        f"small LSST pipeline on HTCondor: {what}", f"{medians['longshore']:.2f} s", f"BPS: {medians['bps']:.2f} s"
+    )
     print(f"  {what:10} {'ratio':10} {medians['longshore'] / medians['bps']:7.2f}    (goal {goal})")
 
 

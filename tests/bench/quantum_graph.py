@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
+from tests.bench.figures import note_figure
 from tests.bench.processes import installed_environment
 from tests.bench.transform import SHAPE, generate_graph
 
@@ -80,10 +81,10 @@ def measure(words: list[str], folder: Path) -> list[float]:
     return [float(each) for each in done.stdout.split()]
 
 
-def print_median(what: str, found: list[list[float]]) -> None:
-    """Print the medians of several rounds."""
+def medians_of(found: list[list[float]]) -> str:
+    """Return the medians of several rounds in words."""
     seconds, peak = (statistics.median(each) for each in list(zip(*found, strict=True))[:2])
-    print(f"  {what:34} {seconds:7.2f} s of a processor, {peak:6.0f} MB", flush=True)
+    return f"{seconds:.2f} s of a processor, {peak:.0f} MB"
 
 
 def main() -> None:
@@ -115,7 +116,10 @@ def main() -> None:
                 raise SystemExit("'longshore prepare' failed")
             print(f"about {quanta} quanta:")
             for what, each in found.items():
-                print_median(what, each)
+                print(f"  {what:34} {medians_of(each)}", flush=True)
+            own, library, prepare = map(medians_of, found.values())
+            note_figure(f"reading {quanta:,} quanta", own, f"LSST's reader: {library}")
+            note_figure(f"`prepare` of {quanta:,} quanta for HTCondor", prepare)
 
 
 if __name__ == "__main__":

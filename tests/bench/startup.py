@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.bench.figures import note_figure
 from tests.bench.graphs import write_wfformat
 from tests.bench.processes import installed_environment
 
@@ -57,6 +58,14 @@ def print_times(rounds: int, taken: dict[str, list[Times]]) -> None:
             goal = f"350; {1000 * (times.wall - bare.wall):.0f} by the clock without Python's start"
         wall, busy = 1000 * times.wall, 1000 * times.busy
         print(f"  {what:30} {wall:7.1f} {busy:10.1f} {busy - 1000 * bare.busy:11.1f}  {goal}".rstrip())
+        if what in _GOALS_MS:
+            note_figure(
+                f"`{what}` of a run of 100 jobs",
+                f"{busy:.0f} ms of a processor",
+                f"Python alone: {1000 * bare.busy:.0f}",
+            )
+        elif what == _HELLO:
+            note_figure(f"`{what}`", f"{wall:.0f} ms by the clock", f"Python alone: {1000 * bare.wall:.0f}")
 
 
 def main() -> None:

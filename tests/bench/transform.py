@@ -24,6 +24,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from tests.bench.figures import note_figure
 from tests.bench.processes import peak_mb
 
 from longshore.app.acquire.read_payload import AcquiredRun
@@ -211,6 +212,11 @@ def main() -> None:
         if beside and mine.quanta <= MOST_FOR_BPS:
             other = _print_line("bps", source, _measure_apart(measure_bps, source, options.ordering))
             faster, smaller = other.both_s / mine.both_s, other.peak_mb / mine.peak_mb
+            note_figure(
+                f"clustering and jobs of {mine.quanta:,} quanta",
+                f"{mine.both_s:.2f} s of a processor, {mine.peak_mb:.0f} MB",
+                f"BPS: {other.both_s:.1f} s, {other.peak_mb:.0f} MB",
+            )
             print(f"           {faster:.1f} times as fast, in 1/{smaller:.1f} of the memory")
 
 
