@@ -63,14 +63,18 @@ def test_a_run_is_submitted_watched_and_restarted(folder: Path, capfd: pytest.Ca
     assert jobs[2].exit_code == 1
     assert jobs[2].finished_at is not None
     assert run.logs("bad") == "no data\n"
-    assert run.explain("bad").state is longshore.JobState.FAILED
-    assert run.show_job("bad").line
+    explained = run.explain("bad")
+    assert explained.state is longshore.JobState.FAILED
+    assert str(explained).startswith(
+        f"bad (number 2, label bad) of run {run.id} is FAILED.\n  {explained.reasons[0]}\n"
+    )
+    assert run.show_job("bad").line in str(run.show_job("bad"))
     assert run.report().summary is not None
     printer = TextPrinter()
     run.explain("bad")._repr_pretty_(printer, False)
     run.report()._repr_pretty_(printer, False)
     assert printer.texts == [
-        "<JobExplanation bad FAILED, attempts: 1>",
+        str(run.explain("bad")),
         f"<RunReport {run.id} {run.name} FAILED: 3 jobs>",
     ]
     assert run.counts[longshore.JobState.FAILED] == 1

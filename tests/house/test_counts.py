@@ -18,7 +18,7 @@ _ALWAYS_MANY: Final = {
     ("app/control/restart.py", "runs"),
     ("app/control/steer.py", "runs"),
     ("cli/control/cancel.py", "runs"),
-    ("cli/show/job_text.py", "runs"),
+    ("app/job/state_reasons.py", "runs"),
     ("engine/run/judge_end.py", "tasks"),
     ("model/tasks/dag.py", "nodes"),
     ("plan/transform.py", "files"),

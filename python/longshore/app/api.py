@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan
     from longshore.app.control.resume import ResumeResult
     from longshore.app.dashboard.server import DashboardServer
-    from longshore.app.inspect.explain_job import JobExplanation
     from longshore.app.inspect.log_text import LineMatcher
     from longshore.app.inspect.logs import LogFollower, LogList
     from longshore.app.inspect.registry import AdoptResult, ForgottenRun
     from longshore.app.inspect.run_list import RunList, RunQuery
-    from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.job.job_details import JobDetails
+    from longshore.app.job.job_explanation import JobExplanation
     from longshore.app.maintain.archive import ArchiveResult
     from longshore.app.maintain.clean import CleanPlan, CleanResult
     from longshore.app.maintain.diagnosis import Diagnosis
@@ -684,7 +684,7 @@ def events(run: OpenRun, *, since: str | None = None) -> RunEvents:
 
 def explain(run: OpenRun, job: str) -> JobExplanation:
     """Explain why a job is in its state."""
-    from longshore.app.inspect.explain_job import explain_job
+    from longshore.app.job.explain_job import explain_job
 
     return explain_job(run, job)
 
@@ -702,7 +702,7 @@ def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetail
     RunNotFoundError
         There is no such job or attempt.
     """
-    from longshore.app.inspect import show_job as implementation
+    from longshore.app.job import show_job as implementation
 
     return implementation.show_job(run, job, attempt=attempt)
 

@@ -17,8 +17,8 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.explain_job import JobExplanation
-    from longshore.app.inspect.show_job import JobDetails
+    from longshore.app.job.job_details import JobDetails
+    from longshore.app.job.job_explanation import JobExplanation
     from longshore.app.runs.open_run import OpenRun
 
 Names = str | Iterable[str]

@@ -1,12 +1,17 @@
-"""Formats durations, sizes and ends of attempts for people, and escapes control characters in text."""
+"""Formats durations, sizes, transfers and ends of attempts for people, and escapes control characters in text."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
+from longshore.model.wording import count_noun
 
+if TYPE_CHECKING:
+    from longshore.model.run.event import StagedFiles
+
+INDENT: Final = "  "
 KIB: Final = 1024
 
 
@@ -82,3 +87,20 @@ def failure_text(cause: Cause | None, exit_code: int | None, signal_number: int 
 def format_signal(number: int) -> str:
     """Format a signal, such as ``signal SIGKILL``."""
     return f"signal {signal_name(number).removeprefix('signal ')}"
+
+
+def staged_text(staged: StagedFiles) -> str:
+    """Format the transfers of an attempt, or of several."""
+    sides = [
+        f"{count_noun(files, 'file')} {way}, {format_size(size)} in {_transfer_time(seconds)}"
+        for way, files, size, seconds in (
+            ("in", staged.files_in, staged.bytes_in, staged.in_s),
+            ("out", staged.files_out, staged.bytes_out, staged.out_s),
+        )
+    ]
+    kept = f"; {count_noun(staged.kept, 'output')} of another attempt stayed" if staged.kept else ""
+    return f"{'; '.join(sides)}{kept}"
+
+
+def _transfer_time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 60 else format_duration(seconds)

@@ -15,14 +15,13 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.control.accept_loss import refuse_damage
 from longshore.app.control.restart import plan_restart
-from longshore.app.inspect.explain_job import explain_job
 from longshore.app.inspect.logs import LogFollower
+from longshore.app.job.explain_job import explain_job
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import ReportBuilder, report_run
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun
-from longshore.cli.show.job_text import state_reasons
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import RestartChanges
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
@@ -289,7 +288,7 @@ def test_liveness_is_unknown_while_the_manager_does_not_answer(written: WrittenR
     explained = explain_job(opened, "j0")
     assert (explained.state, explained.is_engine_alive, explained.stopped_at) == (JobState.UNKNOWN, None, None)
     said = "the workload manager cannot be asked, so what became of it since is not known"
-    assert said in state_reasons(explained, now=NOW)[0]
+    assert said in explained.reasons[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
         plan_restart(opened, RestartChanges())
 

@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.inspect.explain_job import explain_job
 from longshore.app.inspect.logs import find_logs
+from longshore.app.job.explain_job import explain_job
 from longshore.app.report.report import report_run
-from longshore.cli.show.job_text import explanation_text, state_reasons
 from longshore.cli.show.run_screen import frame_lines
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.cli.show.styled import plain
@@ -81,12 +80,12 @@ def test_logs_of_failed_jobs_name_one_that_is_tried_again(retried: WrittenRun) -
 
 
 def test_explain_does_not_offer_room_to_a_job_that_is_delayed(retried: WrittenRun) -> None:
-    explained = explain_job(retried.opened, "j1")
-    reasons = state_reasons(explained, now=NOW + 100)
+    explained = explain_job(retried.opened, "j1", now=NOW + 100)
+    reasons = explained.reasons
     assert reasons[0] == "Its attempt 1 ended badly: exit code 3."
     assert reasons[1].startswith("It is tried again at ")
     assert not any("There is room" in reason for reason in reasons)
-    assert "is submitted, in batch 1.1.1" in explanation_text(explained, now=NOW + 100)
+    assert "is submitted, in batch 1.1.1" in explained.text
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_explain_counts_the_retries_that_were_made(tmp_path: Path, job: str, eve
     made.snapshot()
     made.run.wms.mkdir()
     (made.run.root / SETTINGS_PATH).write_bytes(msgspec.json.encode(EngineSettings()))
-    text = explanation_text(explain_job(made.opened, job), now=NOW)
+    text = explain_job(made.opened, job).text
     assert f"Retries:  2 after the first attempt, {used} used so far" in text.splitlines()
 
 
@@ -126,6 +125,6 @@ def test_a_job_that_a_person_removed_is_told_with_what_the_manager_says(retried:
     line = f"Removed from the workload manager: 1 job, j1 ({reason})"
     assert line in run_summary_lines(summary)
     assert line in map(plain, frame_lines(report_run(retried.opened, details=False, now=NOW), TERMINAL, now=NOW))
-    told = explanation_text(explain_job(retried.opened, "j1"), now=NOW)
+    told = explain_job(retried.opened, "j1").text
     assert f"removed from the workload manager, by no order of Longshore: {reason}." in told
     assert "it was cancelled by that order" not in told

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.services.htcondor.rendering import ROOT, context
 
-from longshore.app.inspect.explain_job import explain_job
+from longshore.app.job.explain_job import explain_job
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths

@@ -35,10 +35,10 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.asked_resources import AskedResources
-    from longshore.app.inspect.explain_job import JobExplanation, RelatedJob
     from longshore.app.inspect.logs import Log
-    from longshore.app.inspect.show_job import JobDetails
+    from longshore.app.job.asked_resources import AskedResources
+    from longshore.app.job.job_details import JobDetails
+    from longshore.app.job.job_explanation import JobExplanation, RelatedJob
     from longshore.model.run.attempt import Attempt
 
 
@@ -379,9 +379,7 @@ def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float
     )
 
 
-def explain_job_document(
-    job: JobExplanation, reasons: Sequence[str], *, damage: Sequence[Damage] = (), as_of: float
-) -> ExplainJobDocument:
+def explain_job_document(job: JobExplanation, *, damage: Sequence[Damage] = ()) -> ExplainJobDocument:
     """Return the explanation of a job as ``explain --json`` prints it; `damage` is that of its run."""
 
     def name_of(index: int) -> tuple[str, str]:
@@ -391,7 +389,7 @@ def explain_job_document(
     history = [event_document(event, mark, run=job.run, name_of=name_of) for mark, event in job.events]
     return ExplainJobDocument.from_record(
         job,
-        reasons=reasons,
+        reasons=job.reasons,
         damage=damage,
         waits_for=list(map(_related_job, job.waits_for)),
         comes_after=[GroupEntry(group.title, group.must_succeed, group.unfinished) for group in job.blocking_groups],
@@ -405,7 +403,7 @@ def explain_job_document(
         waits_at_manager=job.manager_reason or None,
         attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         history=[_with_one_job(event, job.index) for event in history],
-        as_of=as_of,
+        as_of=job.as_of,
     )
 
 

@@ -30,6 +30,4 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
 
         print_json(job_document(shown, damage=opened.damages, as_of=time.time()))
     else:
-        from longshore.cli.show.job_text import job_text
-
-        click.echo(job_text(shown))
+        click.echo(shown.text)

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun
 
-from longshore.app.inspect.explain_job import explain_job
 from longshore.app.inspect.logs import find_logs
+from longshore.app.job.explain_job import explain_job
 from longshore.app.report.report import report_run
-from longshore.cli.show.job_text import explanation_text
 from longshore.engine.run.reused_results import make_reuse_events
 from longshore.errors import RunNotFoundError
 from longshore.model.run.event import Life
@@ -34,7 +33,7 @@ def reused(tmp_path: Path) -> WrittenRun:
 
 
 def test_explain_names_the_run_and_the_command_that_prints_the_log(reused: WrittenRun) -> None:
-    text = explanation_text(explain_job(reused.opened, "j1"), now=NOW)
+    text = explain_job(reused.opened, "j1").text
     assert "  Its result was kept from run 'bryvbx'." in text.splitlines()
     assert "Attempt 1: kept from run 'bryvbx'; its log: longshore logs bryvbx j1" in text.splitlines()
     assert "its result was kept from run 'bryvbx'" in text.rpartition("History")[2]

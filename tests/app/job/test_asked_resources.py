@@ -8,11 +8,11 @@ import pytest
 
 from longshore.app import api
 from longshore.app.documents.job import explain_job_document
-from longshore.app.inspect.explain_job import JobExplanation, explain_job
+from longshore.app.job.explain_job import explain_job
+from longshore.app.job.job_explanation import JobExplanation
 from longshore.app.progress import SilentProgress
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
-from longshore.cli.show.job_text import explanation_text
 
 RUN = """
 computeSite: here
@@ -75,14 +75,14 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_text_has_what_slurm_is_asked_for(tmp_path: Path, job: str, lines: list[str]) -> None:
-    text = explanation_text(explain(tmp_path, "slurm", job), now=0.0).splitlines()
+    text = explain(tmp_path, "slurm", job).text.splitlines()
     begin = next(number for number, line in enumerate(text) if line.startswith("Request:")) + 1
     for line, wanted in zip(text[begin:], lines, strict=False):
         assert line.startswith(wanted)
 
 
 def test_the_document_has_it_too(tmp_path: Path) -> None:
-    document = explain_job_document(explain(tmp_path, "slurm", "wide"), [], as_of=0.0)
+    document = explain_job_document(explain(tmp_path, "slurm", "wide"))
     assert document.asked
     (component,) = document.asked.components
     assert (component.cpus_per_task, component.memory_b, component.walltime_s) == (16, 100 * 1024**3, 3600.0)
@@ -95,4 +95,4 @@ def test_the_document_has_it_too(tmp_path: Path) -> None:
 def test_this_machine_has_no_other_words(tmp_path: Path) -> None:
     job = explain(tmp_path, "local", "plain")
     assert job.asked is None
-    assert explain_job_document(job, [], as_of=0.0).asked is None
+    assert explain_job_document(job).asked is None

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from longshore.app.inspect.explain_job import JobExplanation, RelatedJob
-from longshore.cli.show.event_text import event_text
-from longshore.cli.show.job_text import explanation_text, outcome_text, state_reasons
+from longshore.app.job.event_text import event_text
+from longshore.app.job.explanation_text import explanation_text
+from longshore.app.job.job_explanation import JobExplanation, RelatedJob
+from longshore.app.job.state_reasons import outcome_text, state_reasons
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Ended, Failed
 from longshore.model.run.states import Cause, JobState
@@ -39,6 +40,7 @@ def test_a_reason_that_says_the_same_is_left_out(
 def explanation(job_state: JobState, attempt: Attempt, **more: Any) -> JobExplanation:
     """An explanation of a job with one attempt."""
     facts: dict[str, Any] = {
+        "as_of": 0.0,
         "run": "k7f3aa",
         "name": "count_A",
         "index": 0,
@@ -66,7 +68,7 @@ def test_a_job_that_ran_out_of_memory_is_told_with_the_command_that_gives_it_mor
     end = "it used 150 MiB"
     attempt = Attempt(job=0, number=1, cause=Cause.OOM, signal=9, reason=end, requested=Request(memory_b=100 << 20))
     failed = Failed(n=3, t=0.0, j=0, why=f"no attempt left: numberOfRetries is 0: {end}")
-    reasons = state_reasons(explanation(JobState.FAILED, attempt, events=(("1.3", failed),)), now=0.0)
+    reasons = state_reasons(explanation(JobState.FAILED, attempt, events=(("1.3", failed),)))
     assert reasons == [
         f"Its attempt 1 ended badly: OOM, signal SIGKILL ({end}).",
         "It was not tried again: no attempt left: numberOfRetries is 0.",
@@ -77,7 +79,7 @@ def test_a_job_that_ran_out_of_memory_is_told_with_the_command_that_gives_it_mor
 def test_a_parent_that_was_cancelled_is_only_called_deleted() -> None:
     attempt = Attempt(job=0, number=1, cause=Cause.CANCELLED, signal=15, reason="killed by SIGTERM")
     parent = RelatedJob(name="count_A", state=JobState.DELETED, attempt=attempt, log="/run/count_A.1.log")
-    reasons = state_reasons(explanation(JobState.PRUNED, attempt, causes=(parent,)), now=0.0)
+    reasons = state_reasons(explanation(JobState.PRUNED, attempt, causes=(parent,)))
     assert reasons == ["It descends from:", "  count_A (DELETED, log /run/count_A.1.log)"]
 
 
@@ -91,5 +93,5 @@ def test_a_parent_that_was_cancelled_is_only_called_deleted() -> None:
 )
 def test_retries_are_counted_as_the_user_counts_them(retries: int, used: int, told: str) -> None:
     attempt = Attempt(job=0, number=1, cause=Cause.EXIT, exit_code=1)
-    text = explanation_text(explanation(JobState.FAILED, attempt, retries=retries, used_retries=used), now=0.0)
+    text = explanation_text(explanation(JobState.FAILED, attempt, retries=retries, used_retries=used))
     assert f"Retries:  {told}" in text.splitlines()

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from longshore.app.inspect.find_jobs import find_job
+from longshore.app.job.job_details import JobDetails, JobFile
+from longshore.app.job.job_text import job_text
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
@@ -18,8 +20,7 @@ from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.lines.workflow_codec import StoredJob
 from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Event, Retry, StagedFiles
-from longshore.model.run.states import Cause
+from longshore.model.run.event import Event, Retry
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
@@ -28,57 +29,6 @@ from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
 from longshore.world.files.permissions import bounded_umask
-
-
-class JobFile(msgspec.Struct, frozen=True, kw_only=True):
-    """File that a job reads or writes; a path of ``None`` is not in the workflow."""
-
-    name: str
-    path: str | None
-
-
-class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Job as one of its attempts runs it.
-
-    `attempts` is their number; `cause` and `reason` say what was wrong with the end of this one.
-    If `is_staged`, it starts in a scratch directory, which has the files of `working_directory` below their relative
-    paths; `staged` has the transfers of these.
-    `command` is that of the workflow with paths of files, in the scratch directory if they are staged; `line` is the
-    same for a shell.
-    `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
-    values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
-    attempt by hand.
-    """
-
-    run: str
-    name: str
-    index: int
-    label: str
-    attempt: int
-    attempts: int
-    cause: Cause | None
-    reason: str | None
-    command: Command
-    line: str
-    setup: tuple[str, ...]
-    environment: Mapping[str, str | None]
-    request: Request
-    working_directory: str
-    is_staged: bool
-    inputs: tuple[JobFile, ...]
-    outputs: tuple[JobFile, ...]
-    staged: StagedFiles | None
-    tags: Mapping[str, object]
-    tasks: int
-    site: str | None
-    cloud: str | None
-    number_of_retries: int
-    retry_unless_exit: tuple[int, ...]
-    attributes: Mapping[str, object]
-    parents: tuple[str, ...]
-    children: tuple[str, ...]
-    log: str
-    script: str
 
 
 def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> JobDetails:
@@ -99,7 +49,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     script = _job_script(opened, settings, stored, number=number, request=request, command=command)
     if staging:
         script = msgspec.structs.replace(script, stage=staging.by_hand(job, stored))
-    return JobDetails(
+    details = JobDetails(
         run=opened.card.id,
         name=stored.name,
         index=job,
@@ -130,6 +80,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
         script=render_job_script(script),
     )
+    return msgspec.structs.replace(details, text=job_text(details))
 
 
 def _job_script(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from longshore.cli.show.format import format_count, format_duration, format_signal, format_size
 from longshore.model.run.event import (
     AttemptFacts,
     Deleted,
@@ -23,6 +22,8 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.input_files import REUSED_FROM
 from longshore.model.run.moment import format_moment
+from longshore.model.text_format import format_duration, format_signal, format_size
+from longshore.model.wording import count_noun
 
 
 def event_text(event: Event, job: int) -> str:
@@ -92,7 +93,7 @@ def _steer(event: Steer, _: int) -> str:
     selected = "; ".join(f"{kind} {', '.join(names[:5])}" for kind, names in event.select.items())
     changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
     details = f" ({changed})" if changed else ""
-    target = selected or ("the whole run" if event.jobs is None else format_count(len(event.jobs), "job"))
+    target = selected or ("the whole run" if event.jobs is None else count_noun(len(event.jobs), "job"))
     return f"{event.who} ordered: {event.act} {target}{details}"
 
 

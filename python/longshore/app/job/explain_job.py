@@ -1,21 +1,21 @@
-"""Explains one job: why it waits or failed, its request, usage, attempts and events.
-
-These are the facts; `longshore.cli.show.job_text` words them.
-"""
+"""Explains one job: why it waits or failed, its request, usage, attempts and events."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import chain
 
 from msgspec import structs
 
-from longshore.app.inspect.asked_resources import AskedResources, asked_resources
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.inspect.kept_logs import find_kept_log
-from longshore.app.inspect.limits_held import LimitUsage, limit_usage
+from longshore.app.job.asked_resources import asked_resources
+from longshore.app.job.explanation_text import explanation_text
+from longshore.app.job.job_explanation import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
+from longshore.app.job.limits_held import limit_usage
+from longshore.app.job.state_reasons import state_reasons
 from longshore.app.report.attempt_records import AttemptRecords
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
@@ -34,9 +34,8 @@ from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
+from longshore.model.run.event import Deleted, Event, Finished, Life, Restarted, Steer
 from longshore.model.run.input_files import REUSED_FROM
-from longshore.model.run.report import TextPrinter
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.model.workflow.request import Request
@@ -47,148 +46,20 @@ _SMALL_ANCESTRY = 1000
 _BLOCKED_CODES = frozenset({JobCode.UNREADY, JobCode.PRUNED})
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelatedJob:
-    """Related job, with its newest attempt and that attempt's log, if any and relevant."""
-
-    name: str
-    state: JobState
-    attempt: Attempt | None = None
-    log: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolUsage:
-    """Free resources of this machine's pool.
-
-    `capacity` and `free` are amounts per resource, `requested` is the job's request, `active` counts
-    dispatched jobs that are not over.
-    """
-
-    capacity: Mapping[str, int]
-    free: Mapping[str, int]
-    requested: Mapping[str, int]
-    active: int
-
-    @property
-    def fits(self) -> bool:
-        """Whether the job could start now."""
-        return all(amount <= self.free[name] for name, amount in self.requested.items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockingGroup:
-    """Group of jobs that an ordering puts before this one.
-
-    `title` is its display name. With `must_succeed` all its jobs must succeed, else they only must be over;
-    `unfinished` counts those that have not yet done so.
-    """
-
-    title: str
-    must_succeed: bool
-    unfinished: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThrottleUsage:
-    """Throttle: how many jobs may be active at once.
-
-    `label` is ``None`` for the whole run. `active` is the number at the engine's last report.
-    """
-
-    label: str | None
-    maximum: int
-    active: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobExplanation:
-    """Explanation of a job.
-
-    `parents` is their number; `waits_for` are those that have not succeeded, `blocking_groups` block it.
-    `causes` are the jobs at the root: what it waits for, or whose failure or cancellation pruned it. `request` is
-    that of the newest attempt, or of the next one; `asked` is what that means in the workload manager's own words, if
-    it has any. `attempts` are sorted, oldest first; `logs` are paths per attempt number; `events` are those of the job.
-
-    `retries` is the largest number of attempts after the first, of which `used_retries` are spent. `not_before` is the
-    earliest time of the next attempt. `note` says why the engine waits. `counts` are jobs per state, `throttles` bound
-    similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if that is unknown; `stopped_at` is a
-    dead engine's last sign of life. `limits` are given while the job is ready. `manager_reason` is the workload
-    manager's own reason. `pause` says why the run is paused, and is empty if it is not.
-    """
-
-    run: str
-    name: str
-    index: int
-    label: str
-    state: JobState
-    is_undecided: bool
-    is_final: bool
-    parents: int
-    waits_for: tuple[RelatedJob, ...]
-    causes: tuple[RelatedJob, ...]
-    request: Request
-    attempts: tuple[Attempt, ...]
-    logs: Mapping[int, str]
-    events: tuple[tuple[str, Event], ...]
-    retries: int
-    retry_unless_exit: tuple[int, ...]
-    used_retries: int
-    not_before: float | None
-    note: str
-    counts: Mapping[JobState, int] = field(default_factory=dict)
-    room: PoolUsage | None = None
-    throttles: tuple[ThrottleUsage, ...] = ()
-    is_engine_alive: bool | None = None
-    stopped_at: float | None = None
-    is_run_finished: bool = False
-    manager_reason: str = ""
-    blocking_groups: tuple[BlockingGroup, ...] = ()
-    limits: tuple[LimitUsage, ...] = ()
-    pause: str = ""
-    asked: AskedResources | None = None
-
-    def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
-        printer.text(f"<JobExplanation {self.name} {self.state}, attempts: {len(self.attempts)}>")
-
-    @property
-    def why_failed(self) -> str | None:
-        """Why no attempt was left."""
-        reasons = [event.why for _, event in self.events if isinstance(event, Failed)]
-        return reasons[-1] if reasons and self.state is JobState.FAILED else None
-
-    @property
-    def cancelled_by(self) -> Steer | None:
-        """Newest cancel intervention that selected the job."""
-        return self._newest_intervention("cancel")
-
-    @property
-    def removed_why(self) -> str:
-        """What the workload manager says of the removal that deleted the job; empty if an order did."""
-        found = [event.why for _, event in self.events if isinstance(event, Deleted)]
-        return found[-1] if found and self.state is JobState.DELETED else ""
-
-    @property
-    def held_by(self) -> Steer | None:
-        """Newest hold intervention that selected the job."""
-        return self._newest_intervention("hold")
-
-    def _newest_intervention(self, act: str) -> Steer | None:
-        orders = [event for _, event in self.events if isinstance(event, Steer) and event.act == act]
-        return orders[-1] if orders else None
-
-
-def explain_job(opened: OpenRun, reference: str) -> JobExplanation:
-    """Explain a job, given by name, unique beginning of its name, or index.
+def explain_job(opened: OpenRun, reference: str, *, now: float | None = None) -> JobExplanation:
+    """Explain a job, given by name, unique beginning of its name, or index; `now` is the time of the explanation.
 
     Raises `RunNotFoundError` if the job does not exist, `RunUnreadableError` if the run directory is damaged.
     """
+    as_of = time.time() if now is None else now
     # Queried before the events are read: an engine that ends in between has written its last event by then.
     alive = _engine_liveness(opened)
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
     with map_index_errors(opened.run):
-        return _ExplanationBuilder(opened, table, job, alive=alive).build()
+        found = _ExplanationBuilder(opened, table, job, alive=alive).build(as_of)
+    found = replace(found, reasons=state_reasons(found))
+    return replace(found, text=explanation_text(found))
 
 
 def _engine_liveness(opened: OpenRun) -> bool | None:
@@ -219,7 +90,7 @@ class _ExplanationBuilder:
             events if len(ancestors) < _SMALL_ANCESTRY else events_of_jobs(self._blocks, {job, *self._causes})
         )
 
-    def build(self) -> JobExplanation:
+    def build(self, as_of: float) -> JobExplanation:
         table, job, state = self._table, self._job, self._state
         snapshot = read_snapshot(self._opened.run)
         causes = self._causes
@@ -236,6 +107,7 @@ class _ExplanationBuilder:
         request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
         manager_reason, is_held = ("", False) if has_no_engine else self._manager_reason(code)
         return JobExplanation(
+            as_of=as_of,
             run=self._opened.card.id,
             name=table.names[job],
             index=job,
