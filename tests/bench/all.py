@@ -49,9 +49,9 @@ BENCHMARKS: Final = {
         "The engine: large runs, idle engines, latency, a million simulated jobs", ("engine",), ("--only", "argv")
     ),
     "simulated": Benchmark(
-        "1,000,000 jobs with failures and restarts, simulated", ("simulated",), ("--jobs", "100000")
+        "1,000,000 jobs with failures and restarts, simulated", ("simulated",), ("1000", "10000", "100000")
     ),
-    "graphfile": Benchmark("From a graph file to the workflow on disk", ("graphfile",), ("10000", "100000")),
+    "graphfile": Benchmark("From a graph file to the workflow on disk", ("graphfile",), ("1000", "10000", "100000")),
     "workflow": Benchmark("Workflows that are written in Python", ("workflow",), ("100000",)),
     "quantum-graph": Benchmark(
         "Quantum graphs, and `prepare` for HTCondor", ("quantum_graph",), ("10000", "--rounds", "1"), "lsst"

@@ -2,28 +2,26 @@
 
 Usage: python -m tests.bench.graphfile [--packed] [--wall] [TASKS ...]
 
-Without numbers: 10,000, 100,000 and 1,000,000 tasks, in layers of a thousand, each with five parents in the layer
-before, data IDs of three dimensions and commands of their label: five times as many edges as tasks. Each measurement
-has a process of its own, so that its memory is its own, and its seconds are those of the processor, so that others may
-work meanwhile; with --wall, those of the clock on the wall. The last column is the time per task over that of the size
-before: 1.0 where growth is linear.
+Without numbers: 1,000, 10,000, 100,000 and 1,000,000 tasks. They are in layers of a thousand, each with five parents
+in the layer before, data IDs of three dimensions and commands of their label: five times as many edges as tasks. Each
+measurement has a process of its own, so that its memory is its own. Its seconds are those of the processor, so that
+others may work meanwhile; with --wall, those of the clock on the wall. The last lines tell how time and memory grow.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from tests.bench.processes import peak_mb
+from tests.bench.growth import SIZES, describe_growth
+from tests.bench.processes import peak_mb, run_apart
 
 from longshore.app.acquire.read_payload import acquire_run
 from longshore.app.configure.resolved_run import resolve_run
@@ -33,7 +31,6 @@ from longshore.app.submit.write_run import write_run
 from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION
 from longshore.world.read.graph_file import write_graph_file
 
-SIZES: Final = (10_000, 100_000, 1_000_000)
 WIDTH: Final = 1000
 """Tasks in a layer."""
 OFFSETS: Final = (0, 1, 7, 31, 500)
@@ -130,7 +127,7 @@ def _write_graph_file(folder: str, name: str, tasks: int) -> None:
     write_graph_file(Path(folder, name), graph_lines(tasks))
 
 
-def _measure_in_folder(folder: str, name: str, *, wall: bool) -> Figures:
+def _measure_in_folder(folder: str, name: str, wall: bool) -> Figures:
     os.chdir(folder)
     return measure(name, wall=wall)
 
@@ -138,12 +135,9 @@ def _measure_in_folder(folder: str, name: str, *, wall: bool) -> Figures:
 def measure_apart(tasks: int, *, packed: bool, wall: bool) -> Figures:
     """Measure in a separate folder and process; another process writes the file."""
     name = "tasks.jsonl.gz" if packed else "tasks.jsonl"
-    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            pool.submit(_write_graph_file, folder, name, tasks).result()
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return pool.submit(_measure_in_folder, folder, name, wall=wall).result()
+        run_apart(_write_graph_file, folder, name, tasks)
+        return run_apart(_measure_in_folder, folder, name, wall)
 
 
 def main() -> None:
@@ -153,18 +147,20 @@ def main() -> None:
     parser.add_argument("--packed", action="store_true", help="read files packed with gzip")
     parser.add_argument("--wall", action="store_true", help="time by the clock on the wall")
     options = parser.parse_args()
-    print("    tasks      edges  file MB  read s  cluster s  transform s  write s   all s  us/task  peak MB  growth")
-    before = 0.0
-    for tasks in options.tasks or SIZES:
+    print("    tasks      edges  file MB  read s  cluster s  transform s  write s   all s  us/task  peak MB")
+    rows: list[Figures] = []
+    for tasks in options.tasks:
         got = measure_apart(tasks, packed=options.packed, wall=options.wall)
-        each = got.all_s / got.tasks * 1e6
-        growth = f"{each / before:7.2f}" if before else "      -"
+        rows.append(got)
         print(
             f"{got.tasks:>9,} {got.edges:>10,} {got.file_mb:>8.1f} {got.read_s:>7.2f} {got.cluster_s:>10.2f} "
-            f"{got.transform_s:>12.2f} {got.write_s:>8.2f} {got.all_s:>7.2f} {each:>8.1f} {got.peak_mb:>8.0f} {growth}",
+            f"{got.transform_s:>12.2f} {got.write_s:>8.2f} {got.all_s:>7.2f} {got.all_s / got.tasks * 1e6:>8.1f} "
+            f"{got.peak_mb:>8.0f}",
             flush=True,
         )
-        before = each
+    sizes = [row.tasks for row in rows]
+    print(describe_growth("all s", sizes, [row.all_s for row in rows]))
+    print(describe_growth("peak MB", sizes, [row.peak_mb for row in rows]))
 
 
 if __name__ == "__main__":

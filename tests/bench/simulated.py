@@ -1,23 +1,28 @@
-"""Times a million jobs under a simulated clock and manager, with failures and killed engines.
+"""Times up to a million jobs under a simulated clock and manager, with failures and killed engines, and how it grows.
 
-Usage: python -m tests.bench.simulated [--jobs N] [--lives N] [--failures SHARE] [--slots N]
+Usage: python -m tests.bench.simulated [--lives N] [--failures SHARE] [--slots N] [JOBS ...]
 
-What is timed is what an engine does beside talking to disk and manager: choosing, folding, and coding its journal,
-which each new life reads back from the beginning.
+Without numbers: 1,000, 10,000, 100,000 and 1,000,000 jobs. What is timed is what an engine does beside talking to a
+manager: choosing, applying events, and coding its journal. The journal is a file, as that of an engine, without waits
+for the disk; each new life reads it back from the beginning, in blocks. Each measurement has a process of its own.
+Seconds are those of the processor, so that others may work meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from random import Random
+from typing import Final, NamedTuple
 
 import msgspec
 from tests.bench.graphs import parents_of
-from tests.bench.processes import peak_mb
+from tests.bench.growth import SIZES, describe_growth
+from tests.bench.processes import peak_mb, run_apart
 
 from longshore.contract.batch import Limits
 from longshore.engine.policy.retry import RetryRules
@@ -27,16 +32,28 @@ from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.event_codec import decode_event
+from longshore.model.lines.event_codec import decode_events
 from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Event, Started, Submitted
 from longshore.model.run.states import Cause
 
 _MEMBERS = 64
+_BLOCK_B: Final = 1 << 18
+"""Bytes of the journal that are read together, as an engine reads them."""
+
+
+class Figures(NamedTuple):
+    """Figures of one simulation."""
+
+    jobs: int
+    events: int
+    graph_s: float
+    run_s: float
+    memory_mb: float
 
 
 class Simulation:
-    """A run with its journal in memory, and a manager that is a queue of ends.
+    """A run with its journal, and a manager that is a queue of ends.
 
     Parameters
     ----------
@@ -53,7 +70,8 @@ class Simulation:
         self.slots = slots
         self.failures = failures
         self.dice = Random(0)
-        self.journal: list[bytes] = []
+        self.journal = tempfile.TemporaryFile(buffering=_BLOCK_B)  # noqa: SIM115 - closed with the object
+        self.events = 0
         self.ends: list[tuple[float, int, int]] = []
         self.now = 0.0
         self.successes = bytearray(len(parents))
@@ -62,21 +80,28 @@ class Simulation:
     def begin(self) -> None:
         """Start an engine: replay the journal."""
         self.state = RunState(self.parents, bytes(len(self.parents)))
-        for line in self.journal:
-            apply_event(self.state, decode_event(line))
+        for event in self.read_journal():
+            apply_event(self.state, event)
         self.scheduler = Scheduler(
             self.state,
             [SchedulerProfile(rules=RetryRules(retries=20))],
             bytes(len(self.parents)),
             lanes=Lanes(Pool({"cpus": self.slots})),
             limits=Limits(max_batch=_MEMBERS),
-            tag=f"s{len(self.journal)}",
+            tag=f"s{self.events}",
         )
+
+    def read_journal(self) -> Iterator[Event]:
+        """Yield all events, and stay behind the last one."""
+        self.journal.seek(0)
+        while lines := self.journal.readlines(_BLOCK_B):
+            yield from decode_events(b"".join(lines), path="journal")
 
     def note(self, event: Event) -> None:
         """Append an event to the journal and apply it."""
-        event = msgspec.structs.replace(event, n=len(self.journal), t=self.now)
-        self.journal.append(encode_line(event))
+        event = msgspec.structs.replace(event, n=self.events, t=self.now)
+        self.journal.write(encode_line(event))
+        self.events += 1
         apply_event(self.state, event)
 
     def round(self) -> None:
@@ -104,38 +129,49 @@ class Simulation:
             done = self.state.counts[0][JobCode.SUCCEEDED]
             if deaths and done >= deaths[0]:
                 deaths.pop(0)
+                # A dead engine's memory is free before the next one begins.
+                del self.state, self.scheduler
                 self.begin()
 
 
-def simulate(size: int, *, slots: int, failures: float, lives: int) -> Iterator[str]:
-    """Run the simulation, check that each job succeeded exactly once, and yield the figures."""
-    began = time.perf_counter()
+def simulate(size: int, slots: int, failures: float, lives: int) -> Figures:
+    """Run the simulation, and check that each job succeeded exactly once."""
+    began = time.process_time()
     gc.disable()
     parents = [tuple(parents_of(job)) for job in range(size)]
     gc.freeze()
     gc.enable()
-    built = time.perf_counter()
+    built = time.process_time()
     simulation = Simulation(parents, slots=slots, failures=failures)
     simulation.run(lives)
-    took = time.perf_counter() - built
+    took = time.process_time() - built
     if simulation.successes != b"\1" * size:
         raise SystemExit("a job did not succeed exactly once")
-    yield (
-        f"{size} jobs, {len(simulation.journal)} events, {failures:.0%} failures, {lives - 1} restarts:"
-        f" {took:.1f} s (graph {built - began:.1f} s), {peak_mb():.0f} MB with the journal in memory"
-    )
+    return Figures(size, simulation.events, built - began, took, peak_mb() or 0.0)
 
 
 def main() -> None:
-    """Print one line."""
+    """Print one line per size, and how the figures grow."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("jobs", nargs="*", type=int, default=SIZES)
     parser.add_argument("--lives", type=int, default=4)
     parser.add_argument("--failures", type=float, default=0.05)
     parser.add_argument("--slots", type=int, default=1000)
     options = parser.parse_args()
-    for line in simulate(options.jobs, slots=options.slots, failures=options.failures, lives=options.lives):
-        print(line)
+    print(f"{options.failures:.0%} failures, {options.lives - 1} restarts, {options.slots} slots")
+    print("     jobs     events  graph s    run s  us/event  peak MB")
+    rows: list[Figures] = []
+    for jobs in options.jobs:
+        row = run_apart(simulate, jobs, options.slots, options.failures, options.lives)
+        rows.append(row)
+        print(
+            f"{row.jobs:>9,} {row.events:>10,} {row.graph_s:>8.2f} {row.run_s:>8.2f} "
+            f"{row.run_s / row.events * 1e6:>9.1f} {row.memory_mb:>8.0f}",
+            flush=True,
+        )
+    sizes = [row.jobs for row in rows]
+    print(describe_growth("run s", sizes, [row.run_s for row in rows]))
+    print(describe_growth("peak MB", sizes, [row.memory_mb for row in rows]))
 
 
 if __name__ == "__main__":

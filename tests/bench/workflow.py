@@ -1,27 +1,27 @@
 """Times `longshore.Workflow` from tasks to a graph file, beside a program that writes the file's lines itself.
 
-Usage: python -m tests.bench.workflow [--rounds N] [TASKS]
+Usage: python -m tests.bench.workflow [--rounds N] [TASKS ...]
 
-1,000,000 tasks by default: nine tenths make a file each, with a data ID of two dimensions, and each tenth task reads
-the files of the nine before it. Both write the same graph; each measurement has a process of its own, and rounds
-alternate. Seconds are those of the processor, so that others may work meanwhile. The last line reads the written file
-into a graph, as `submit` does.
+Without numbers: 1,000, 10,000, 100,000 and 1,000,000 tasks. Nine tenths make a file each, with a data ID of two
+dimensions, and each tenth task reads the files of the nine before it. Both write the same graph; each measurement has a
+process of its own, and rounds alternate. Seconds are those of the processor, so that others may work meanwhile. The
+last line of each size reads the written file into a graph, as `submit` does; the last lines of all tell how
+`longshore.Workflow` grows.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from tests.bench.processes import peak_mb
+from tests.bench.growth import SIZES, describe_growth
+from tests.bench.processes import peak_mb, run_apart
 
 import longshore
 from longshore.app.acquire.read_payload import acquire_run
@@ -82,7 +82,7 @@ def _lines(tasks: int) -> Iterator[bytes]:
     groups, here = tasks // GROUP, f"{Path.cwd()}/"
     files, edges = groups * (GROUP - 1), groups * (GROUP - 1)
     header = {"kind": GRAPH_KIND, "version": GRAPH_VERSION, "name": "bench", "tasks": tasks, "edges": edges}
-    yield encode({**header, "files": files}) + b"\n"
+    yield encode({**header, "files": files, "directories": [f"{here}fits"]}) + b"\n"
     for number in range(files):
         name = f"fits/{number // (GROUP - 1)}_{number % (GROUP - 1)}.json"
         yield encode({"name": name, "path": here + name}) + b"\n"
@@ -102,35 +102,37 @@ def _measure(way: Callable[[Path, int], list[float]], folder: Path, tasks: int) 
     return [*way(folder, tasks), peak_mb() or 0.0]
 
 
-def measure_apart(way: Callable[[Path, int], list[float]], folder: Path, tasks: int) -> list[float]:
-    """Measure in a process of its own; return seconds of both steps, and peak memory in MB."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measure, way, folder, tasks).result()
-
-
-def main() -> None:
-    """Alternate both ways, compare their files, and print medians."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tasks", nargs="?", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    tasks = options.tasks - options.tasks % GROUP
+def compare(tasks: int, rounds: int) -> list[float]:
+    """Alternate both ways, compare their files, print medians, and return those of `longshore.Workflow`."""
     ways = {"longshore.Workflow": build_workflow, "lines by hand": write_lines}
     taken: dict[str, list[list[float]]] = {name: [] for name in ways}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             graphs = []
             for what, way in ways.items():
-                taken[what].append(measure_apart(way, folder, tasks))
+                taken[what].append(run_apart(_measure, way, folder, tasks))
                 graphs.append((folder / NAME).read_bytes())
             if graphs[0] != graphs[1]:
                 raise SystemExit("the two graphs differ")
-        taken["reading it"] = [measure_apart(read_file, folder, tasks)]
-    print(f"{tasks:,} tasks, medians of {options.rounds} rounds:      tasks s   file s    all s  peak MB")
-    for what, rows in taken.items():
-        first, second, peak = (statistics.median(column) for column in zip(*rows, strict=True))
-        print(f"  {what:48} {first:>7.2f} {second:>8.2f} {first + second:>8.2f} {peak:>8.0f}")
+        taken["reading it"] = [run_apart(_measure, read_file, folder, tasks)]
+    medians = {what: [statistics.median(column) for column in zip(*rows, strict=True)] for what, rows in taken.items()}
+    print(f"{tasks:,} tasks, medians of {rounds} rounds:      tasks s   file s    all s  peak MB")
+    for what, (first, second, peak) in medians.items():
+        print(f"  {what:48} {first:>7.2f} {second:>8.2f} {first + second:>8.2f} {peak:>8.0f}", flush=True)
+    return medians["longshore.Workflow"]
+
+
+def main() -> None:
+    """Print medians of each size, and how the figures grow."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("tasks", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    sizes = [tasks - tasks % GROUP for tasks in options.tasks]
+    rows = [compare(tasks, options.rounds) for tasks in sizes]
+    print(describe_growth("seconds", sizes, [tasks_s + file_s for tasks_s, file_s, _ in rows]))
+    print(describe_growth("MB", sizes, [peak for _, _, peak in rows]))
 
 
 if __name__ == "__main__":
