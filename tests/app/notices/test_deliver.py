@@ -217,3 +217,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
     while child.exists() and child.read_text("utf-8").rpartition(") ")[2][0] != "Z":
         assert time.monotonic() < deadline, "the child lives on"
         time.sleep(0.02)
+
+
+def test_a_command_that_is_not_found_says_where_it_starts(tmp_path: Path) -> None:
+    assert refusal(tmp_path, rule(command="./no-hook.sh")).endswith(f"(it starts in '{tmp_path}')")

@@ -222,3 +222,15 @@ def test_a_waiting_attempt_has_no_log(opened: Callable[[Manager], OpenRun]) -> N
     assert [log.attempt for log in find_logs(opened(manager), labels=["a"]).logs] == [1]
     with pytest.raises(RunNotFoundError, match="has no log of an attempt 2"):
         find_logs(opened(manager), job="j1", attempt=2)
+
+
+def test_a_followed_run_finds_the_logs_that_new_events_name(opened: Callable[[Manager], OpenRun]) -> None:
+    manager = Manager([3, 5])
+    run = opened(manager)
+    begun = []
+    for number in (1, 2):
+        run.events()
+        manager.begun = number
+        assert run.log_locator
+        begun.append(run.log_locator.attempts(0))
+    assert begun == [1, 2]

@@ -113,6 +113,12 @@ def test_processor_time_of_failures_that_nothing_measured_is_unknown(written: Wr
     assert ["a", "3", "1", "0", "1", "2.0h", "2.0h", "unknown"] in rows
 
 
+def test_processor_time_below_what_a_manager_measures_is_zero(written: WrittenRun) -> None:
+    short = Attempt(job=0, number=1, started_at=1.0, ended_at=3601.0, run_s=3600.0, cpu_s=0.0)
+    rows = [line.split() for line in text(statistics_of(written, [short])).splitlines()]
+    assert ["a", "3", "1", "0", "0", "0s", "2.0h", "0s"] in rows
+
+
 def test_an_attempt_that_was_never_started_took_no_time(written: WrittenRun) -> None:
     refused = Attempt(job=0, number=1, ended_at=2.0, cause=Cause.SUBMIT)
     assert "0s of core time, 0s of it lost" in text(statistics_of(written, [refused]))

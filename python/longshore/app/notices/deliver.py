@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import Final
 
 from longshore.app.notices.compose import command_variables, webhook_body
+from longshore.engine.policy.retry import UNSTARTABLE
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.notice import Notice, NoticeRule, SecretReference
 
@@ -91,7 +92,9 @@ def _run_command(notice: Notice, rule: NoticeRule, folder: Path) -> None:
             output.seek(max(0, size - _SAID_B))
             said = output.read().decode("utf-8", "replace").strip().splitlines()
             how = f"exit code {status}" if status > 0 else f"signal {-status}"
-            raise DeliveryError(f"the command failed with {how}" + (f": {said[-1]}" if said else ""))
+            # A path that is relative to the configuration is the usual mistake.
+            where = f" (it starts in '{folder}')" if status in UNSTARTABLE else ""
+            raise DeliveryError(f"the command failed with {how}" + (f": {said[-1]}" if said else "") + where)
 
 
 def _call_webhook(notice: Notice, rule: NoticeRule, address: str, deadline: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides
@@ -31,6 +32,8 @@ def try_notices(
 ) -> Sequence[NoticeTrial]:
     """Send a test notice by each rule of a configuration file or a run; `show` receives each result.
 
+    Commands start in the directory of the run; for a file, in an empty one.
+
     Raises
     ------
     ConfigError
@@ -40,11 +43,18 @@ def try_notices(
     """
     path = Path(name)
     if path.is_file():
-        rules, folder = read_notices(read_draft(path, overrides, now=now).config.node_at(SECTION)), Path.cwd()
-    else:
-        opened = open_run(name)
-        require_access(opened.run, Access.ACT)
-        rules, folder = tuple(read_notice_rules(opened.run)), opened.run.root
+        rules = read_notices(read_draft(path, overrides, now=now).config.node_at(SECTION))
+        # As in the directory of a new run, relative paths lead nowhere.
+        with TemporaryDirectory(prefix="longshore-notify-") as folder:
+            return _try_rules(name, path.name, rules, Path(folder), show)
+    opened = open_run(name)
+    require_access(opened.run, Access.ACT)
+    return _try_rules(name, path.name or name, tuple(read_notice_rules(opened.run)), opened.run.root, show)
+
+
+def _try_rules(
+    name: str, title: str, rules: Sequence[NoticeRule], folder: Path, show: Callable[[NoticeTrial], None]
+) -> Sequence[NoticeTrial]:
     if not rules:
         raise ConfigError(
             f"'{name}' has no rule of notices",
@@ -53,7 +63,7 @@ def try_notices(
     trials = []
     for rule in rules:
         try:
-            deliver(trial_notice(path.name or name), rule, folder)
+            deliver(trial_notice(title), rule, folder)
             why = ""
         except DeliveryError as error:
             why = str(error)

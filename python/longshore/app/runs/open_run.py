@@ -71,7 +71,7 @@ class OpenRun:
 
     @cached_property
     def log_locator(self) -> LogLocator | None:
-        """Locator of logs that are not at `RunPaths.log_of`, else ``None``."""
+        """Locator of logs that are not at `RunPaths.log_of`, else ``None``; it knows the events read so far."""
         return log_locator(self.service, self.run)
 
     @cached_property
@@ -129,13 +129,19 @@ class OpenRun:
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return the run's events after a mark; see `EventSource.events`."""
+        self._forget_log_locator()
         return self.event_source.events(self.run, mark)
 
     def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return shortened events if the service has them; see `BriefEvents.brief_events`."""
         if isinstance(self.service, BriefEvents):
+            self._forget_log_locator()
             return self.service.brief_events(self.run, mark)
         return self.events(mark)
+
+    def _forget_log_locator(self) -> None:
+        """Make a new locator on its next use: new events may name new logs."""
+        self.__dict__.pop("log_locator", None)
 
     @property
     def reported_counts(self) -> Mapping[str, Mapping[JobState, int]]:

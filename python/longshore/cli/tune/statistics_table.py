@@ -129,7 +129,8 @@ def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
 
 def _cpu_time(each: AttemptStatistics) -> str:
     has_run = bool(each.core_s or each.badput.core_s or each.succeeded)
-    return "unknown" if has_run and not each.cpu_s else _core_time(each.cpu_s)
+    is_known = each.cpu_s or each.cpu_efficiency.known
+    return "unknown" if has_run and not is_known else _core_time(each.cpu_s)
 
 
 def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:

@@ -223,13 +223,12 @@ def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
 
 
 def _growth_problems(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
-    """Warns, once for all labels, that memory may grow beyond the largest machine."""
-    if not labels:
+    """Warns, once for all labels, that memory may grow beyond the largest machine; not where no pool was asked."""
+    if not labels or ctx.probe is None:
         return
     more = len(labels) - 1
     others = f" and of {more} other label{'s'[: more > 1]}" if more else ""
-    silent = ctx.probe is None or not ctx.probe.ok
-    why = "the pool does not answer" if silent else "no machine of the pool says how much memory it has"
+    why = "the pool does not answer" if not ctx.probe.ok else "no machine of the pool says how much memory it has"
     yield Problem(
         message=f"the memory of '{labels[0]}'{others} grows without a limit: there is no 'memoryLimit', and {why}. A "
         "job that asks for more than any machine has waits for ever",

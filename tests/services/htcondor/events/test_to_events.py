@@ -169,7 +169,17 @@ def test_held_before_its_start_and_given_up_has_an_attempt_with_the_reason() -> 
     assert (end.a, end.cause, end.reason, end.start) == (1, Cause.SUBMIT, "Cannot access /x", None)
     (failed,) = told.of(Failed)
     assert isinstance(failed, Failed)
-    assert failed.why.startswith("Cannot access /x; then removed")
+    assert failed.why.startswith("Cannot access /x; then removed because: ")
+
+
+def test_the_rule_that_removes_held_jobs_is_not_repeated() -> None:
+    told = (
+        RecordedRun(chain=False).submit("j0", 5).start(5).take(12, 5, b"Job was held.\n\ttoo much\n\tCode 34 Subcode 0")
+    )
+    told.take(9, 5, BY_RULE.replace(b"'x'", b"'JobStatus == 5 &&  !member(HoldReasonCode,{ 1,15,16 })'"))
+    (failed,) = told.of(Failed)
+    assert isinstance(failed, Failed)
+    assert failed.why == "too much; then removed by its rule for held jobs"
 
 
 def test_removed_by_hand_in_each_state() -> None:

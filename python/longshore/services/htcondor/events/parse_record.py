@@ -172,6 +172,10 @@ def end_of_hold(hold: Hold) -> AttemptEnd:
     )
 
 
+_OWN_RULE: Final = "PeriodicRemove expression 'JobStatus == 5 && "
+"""Beginning of the rule that `render.retry_expressions` writes, as the schedd repeats it."""
+
+
 def parse_reason(body: bytes) -> str:
     """The lines below the first, joined into one."""
     return "; ".join(line.strip() for line in body.decode("utf-8", "replace").split("\n")[1:] if line.strip())
@@ -180,6 +184,11 @@ def parse_reason(body: bytes) -> str:
 def is_removed_by_rule(why: str) -> bool:
     """Whether a job was removed by an expression, its own or the schedd's, not by a person."""
     return "evaluated to TRUE" in why
+
+
+def describe_removal(held: str, why: str) -> str:
+    """Say why a held job was removed by an expression; the long one of each job of a run is not repeated."""
+    return f"{held}; then removed {'by its rule for held jobs' if _OWN_RULE in why else f'because: {why}'}"
 
 
 def is_removed_with_dag(why: str) -> bool:

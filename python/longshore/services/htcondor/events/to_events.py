@@ -391,8 +391,10 @@ class EventBuilder:
         elif phase == _PENDING:
             events.append(self._end_attempt(job, AttemptEnd(cause=Cause.PEND_TIMEOUT, reason=why), at))
         phases.causes.pop(job, None)
-        reason = f"{hold.reason}; then removed: {why}" if hold else why
-        return [*events, *self._fail_node(job, cause, reason, at)]
+        if hold:
+            held = AttemptEnd(cause=cause, reason=hold.reason)
+            why = self._no_retry(job, held, phases.attempts[job]) or parse_record.describe_removal(hold.reason, why)
+        return [*events, *self._fail_node(job, cause, why, at)]
 
     # ---------------------------------------------------------------------------------------------------------- the end
 
