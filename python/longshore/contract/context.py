@@ -149,7 +149,12 @@ class RunPaths(msgspec.Struct, frozen=True):
 
 def log_path(index: int, name: str, label: str, attempt: int) -> str:
     """Path of an attempt's log as text, which for hundreds of thousands of them costs a tenth."""
-    return f"logs/{file_name(label)}/{index // 500:02}/{file_name(name)}.{attempt}.log"
+    return f"{log_folder(index, label)}/{file_name(name)}.{attempt}.log"
+
+
+def log_folder(index: int, label: str) -> str:
+    """Path of the folder of a job's logs as text."""
+    return f"logs/{file_name(label)}/{index // LOGS_PER_FOLDER:02}"
 
 
 def file_name(name: str) -> str:
@@ -169,6 +174,8 @@ def file_name(name: str) -> str:
     return plain.encode()[: _LONGEST_NAME - 13].decode(errors="ignore") + "-" + digest
 
 
+LOGS_PER_FOLDER = 500
+"""Jobs in a row whose logs share a folder, if they have one label."""
 _LONGEST_NAME = 200
 """Bytes; file systems allow 255, and a suffix for the attempt has to fit as well."""
 

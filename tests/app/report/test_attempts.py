@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.report.attempt_records import AttemptRecords
-from longshore.app.report.attempts import AttemptCollector, NewestAttempts
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState

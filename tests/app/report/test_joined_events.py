@@ -9,11 +9,15 @@ from random import Random
 import pytest
 from tests.engine.simulation import Simulation
 
-from longshore.app.report.attempts import AttemptCollector, NewestAttempts
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.report.job_reports import JobReports
+from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.apply_events import apply_events
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.run.event import (
     AttemptFacts,
     AttemptSucceeded,
@@ -38,15 +42,29 @@ def joined(events: Iterable[BriefEvent], *, pieces: int = 7) -> list[BriefEvent]
     return [*found, *joiner.release()]
 
 
-def summary(table: JobTable, events: Sequence[BriefEvent]) -> list[object]:
-    """Everything that a report uses of events."""
+def summary(table: JobTable, events: Sequence[BriefEvent], *, at_once: bool = False) -> list[object]:
+    """Everything that a report uses of events, which are applied one by one or at once."""
     state = initial_state(table)
-    for event in events:
-        apply_event(state, event)
+    if at_once:
+        apply_events(state, events)
+    else:
+        for event in events:
+            apply_event(state, event)
     newest = NewestAttempts(len(table))
     attempts = AttemptCollector(table.label_of, len(table.labels), newest=newest)
     attempts.add(events)
+    reports = JobReports(
+        state=state,
+        attempts=newest,
+        names=table.names,
+        labels=table.labels,
+        shown=list(JOB_STATES.values()),
+        not_retried=attempts.failed,
+    )
+    rows = list(reports.values(lambda at: at))
+    assert rows == [reports.values_of(job) for job in range(len(table))]
     return [
+        rows,
         *(list(values) for values in (state.code, state.attempts, state.tries, state.waiting)),
         *(state.counts, state.active, sorted(state.batches), state.undecided_ends, state.last_end),
         [(newest.start(job, state.attempts[job]), newest.end(job, state.attempts[job])) for job in range(len(table))],
@@ -79,7 +97,7 @@ def test_a_run_is_the_same_from_joined_events_at_any_moment(seed: int, tmp_path:
     table, events = JobTable(sim.run, "parents"), sim.events()
     assert any(isinstance(event, AttemptSucceeded) for event in joined(events))
     for end in range(0, len(events) + 1, 3):
-        assert summary(table, joined(events[:end])) == summary(table, events[:end])
+        assert summary(table, joined(events[:end]), at_once=True) == summary(table, events[:end])
 
 
 BATCH = Submitting(n=1, t=1.0, b="x", tag="x", jobs=((0, 1), (1, 1)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.app.runs.event_source import chunk_events
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
@@ -49,6 +51,7 @@ def test_bit_by_bit_is_as_at_once(tmp_path_factory: pytest.TempPathFactory, piec
     events, mark = read_since(folder, mark)
     seen += events
     assert seen == list(read_events(folder)) == everything(folder)
+    assert seen == list(chain.from_iterable(chunk_events(read_events(folder))))
 
 
 def test_lines_longer_than_a_piece(tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ Counts are always collected; the newest attempt of each job on request.
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import Any, ClassVar
 
 from longshore.app.report.attempt_records import AttemptRecords
+from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.app.runs.open_run import map_index_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import (
@@ -39,47 +40,6 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
-
-
-class NewestAttempts:
-    """Start and end of each job's newest attempt, in a few bytes per job."""
-
-    def __init__(self, size: int) -> None:
-        self._ends: list[Ended | Lost | None] = [None] * size
-        self._attempt = array("l", bytes(size * array("l").itemsize))
-        self._start = array("d", [math.nan]) * size
-        self._host: list[str | None] = [None] * size
-        self._hosts: dict[str, str] = {}
-
-    def note_start(self, event: Started) -> None:
-        """Record where and when an attempt started."""
-        job = event.j
-        self._attempt[job] = event.a
-        self._start[job] = math.nan if event.at is None else event.at
-        # Shared strings: hundreds of thousands of jobs run on a few hosts.
-        self._host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
-
-    def note_end(self, event: Ended | Lost) -> None:
-        """Record how an attempt ended."""
-        self._ends[event.j] = event
-
-    def note_facts(self, event: AttemptFacts) -> None:
-        """Record what became known of an attempt after its end."""
-        end = self._ends[event.j]
-        if isinstance(end, Ended) and end.a == event.a:
-            self._ends[event.j] = add_facts(end, event)
-
-    def start(self, job: int, attempt: int) -> tuple[str | None, float | None]:
-        """Return host and time of an attempt's start; ``None`` where unknown."""
-        if self._attempt[job] != attempt:
-            return None, None
-        at = self._start[job]
-        return self._host[job], None if math.isnan(at) else at
-
-    def end(self, job: int, attempt: int) -> Ended | Lost | None:
-        """Return how an attempt ended; ``None`` while it runs, even if an earlier one ended."""
-        end = self._ends[job]
-        return end if end is not None and end.a == attempt else None
 
 
 @dataclass
@@ -148,24 +108,34 @@ class AttemptCollector:
     def add(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
-        members, running, newest = self._members, self.running, self.newest
+        members = self._members
+        successes: list[AttemptSucceeded] = []
         for event in events:
+            if type(event) is AttemptSucceeded:
+                successes.append(event)
+                continue
+            if successes:
+                self._attempts_succeeded(successes)
+                successes = []
             if isinstance(event, Submitting):
                 members[event.b] = event.jobs
             elif isinstance(event, Submitted):
                 members.pop(event.b, None)
             elif isinstance(event, Started):
-                running[event.j] = event
-                self.most_running = max(self.most_running, len(running))
-                self._record_start(event.at or event.t)
-                if newest is not None:
-                    newest.note_start(event)
-            elif isinstance(event, AttemptSucceeded):
-                self._attempt_succeeded(event)
+                self._started(event)
             elif isinstance(event, Ended):
                 self._ended(event)
             elif note := self._HANDLERS.get(type(event)):
                 note(self, event)
+        if successes:
+            self._attempts_succeeded(successes)
+
+    def _started(self, event: Started) -> None:
+        self.running[event.j] = event
+        self.most_running = max(self.most_running, len(self.running))
+        self._record_start(event.at or event.t)
+        if self.newest is not None:
+            self.newest.note_start(event)
 
     def _record_start(self, at: float) -> None:
         # Not in order of starts: a successful attempt's start may be reported with its end.
@@ -200,21 +170,27 @@ class AttemptCollector:
         if used_b and used_b > self.peak_memory_b[label := self.label_of[job]]:
             self.peak_memory_b[label] = used_b
 
-    def _attempt_succeeded(self, event: AttemptSucceeded) -> None:
-        if self.doubtful_ends:
-            self.doubtful_ends.pop(event.j, None)
-        self.running.pop(event.j, None)
-        self._record_memory(event.j, event.rss_b)
-        self._record_start(event.at)
-        self.ended_at.append(event.t)
-        self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
-        self.over[event.j] = 1
-        self.failed_ends.pop(event.j, None)
-        self.run_s[self.label_of[event.j]].append(event.run_s)
-        if self.newest is not None and event.end is not None:
-            if event.start is not None:
-                self.newest.note_start(event.start)
-            self.newest.note_end(event.end)
+    def _attempts_succeeded(self, events: Sequence[AttemptSucceeded]) -> None:
+        """Record successes that follow each other: at once, because a run has hundreds of thousands."""
+        self._record_start(min([event.at for event in events]))
+        self.ended_at.extend([event.t for event in events])
+        busy_s = accumulate([event.run_s for event in events], initial=self.busy_s[-1] if self.busy_s else 0.0)
+        self.busy_s.extend(islice(busy_s, 1, None))
+        over, label_of, run_s, peak_memory_b = self.over, self.label_of, self.run_s, self.peak_memory_b
+        for event in events:
+            job = event.j
+            over[job] = 1
+            label = label_of[job]
+            run_s[label].append(event.run_s)
+            if event.rss_b and event.rss_b > peak_memory_b[label]:
+                peak_memory_b[label] = event.rss_b
+        if self.doubtful_ends or self.running or self.failed_ends:
+            for event in events:
+                self.doubtful_ends.pop(event.j, None)
+                self.running.pop(event.j, None)
+                self.failed_ends.pop(event.j, None)
+        if self.newest is not None:
+            self.newest.note_successes(events)
 
     def _attempt_facts(self, event: AttemptFacts) -> None:
         self._record_memory(event.j, event.rss_b)
@@ -301,7 +277,6 @@ class AttemptCollector:
                 self.removed[job] = event.why
 
     _HANDLERS: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
-        AttemptSucceeded: _attempt_succeeded,
         AttemptFacts: _attempt_facts,
         Lost: _lost,
         Refused: _refused,

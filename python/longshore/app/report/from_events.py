@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from longshore.app.report.attempts import AttemptCollector, NewestAttempts
+from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports
+from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.app.runs.event_source import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
@@ -15,7 +16,7 @@ from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.wait_reasons import find_held_jobs
-from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
 from longshore.model.run.damage import DamagedError
@@ -70,7 +71,7 @@ class Replay:
         try:
             for piece in chunk_events(events):
                 has_events = True
-                self._add(list(joiner.join(piece)))
+                self._add(joiner.join(piece))
                 self._record_position(piece[-1])
         except DamagedError:
             # What precedes the damage counts.
@@ -82,8 +83,7 @@ class Replay:
         return has_events
 
     def _add(self, events: Sequence[BriefEvent]) -> None:
-        for event in events:
-            apply_event(self.state, event)
+        apply_events(self.state, events)
         self.attempts.add(events)
 
     def _take_survey(self) -> None:

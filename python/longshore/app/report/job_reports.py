@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
-from longshore.app.report.attempts import NewestAttempts
-from longshore.contract.context import log_path
+from longshore.app.report.newest_attempts import NewestAttempts
+from longshore.contract.context import LOGS_PER_FOLDER, file_name, log_folder, log_path
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
 from longshore.model.run.report import JobReport
@@ -15,6 +15,7 @@ from longshore.model.run.states import Cause, JobState
 
 _NOTHING: Final = (None,) * 10
 """Fields behind the number of attempts, of a job that has none."""
+_STARTED_AT, _FINISHED_AT = map(JobReport.__struct_fields__.index, ("started_at", "finished_at"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,9 +58,74 @@ class JobReports(Sequence[JobReport]):
     def _of(self, job: int) -> JobReport:
         return JobReport(**dict(zip(JobReport.__struct_fields__, self.values_of(job), strict=True)))
 
-    def values(self) -> Iterator[tuple[Any, ...]]:
-        """Iterate over the fields of all reports, in their order: a third of the time of making the reports."""
-        return map(self.values_of, range(len(self)))
+    def values(self, show_time: Callable[[float | None], object]) -> Iterator[tuple[Any, ...]]:
+        """Iterate over the fields of all reports, in their order and with times as `show_time` returns them.
+
+        This takes a fifth of the time of making the reports.
+        """
+        others = {*self.held, *self.unknown, *self.not_retried}
+        for begin in range(0, len(self), LOGS_PER_FOLDER):
+            jobs = range(begin, min(begin + LOGS_PER_FOLDER, len(self)))
+            plain = self._are_plain(jobs)
+            rows = self._success_rows(jobs, plain, show_time)
+            if all(plain) and others.isdisjoint(jobs):
+                yield from rows
+                continue
+            for job, row, is_plain in zip(jobs, rows, plain, strict=True):
+                if is_plain and job not in others:
+                    yield row
+                else:
+                    fields = list(self.values_of(job))
+                    fields[_STARTED_AT] = show_time(fields[_STARTED_AT])
+                    fields[_FINISHED_AT] = show_time(fields[_FINISHED_AT])
+                    yield tuple(fields)
+
+    def _are_plain(self, jobs: range) -> Sequence[int]:
+        """Return for each of some jobs whether the columns of `attempts` have its newest attempt."""
+        part = slice(jobs.start, jobs.stop)
+        numbers, succeeded, started = (
+            self.state.attempts[part],
+            self.attempts.succeeded[part],
+            self.attempts.started[part],
+        )
+        if numbers == succeeded == started:
+            return numbers
+        return [
+            number == success == start and number
+            for number, success, start in zip(numbers, succeeded, started, strict=True)
+        ]
+
+    def _success_rows(
+        self, jobs: range, plain: Sequence[int], show_time: Callable[[float | None], object]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of reports of `plain` jobs; those of the others mean nothing."""
+        part, nothing = slice(jobs.start, jobs.stop), (None,) * len(jobs)
+        attempts = self.attempts
+        return zip(
+            self.names[part],
+            [self.labels[label] for label in self.state.labels[part]],
+            [self.shown[code] for code in self.state.code[part]],
+            *(nothing, nothing, self.state.attempts[part], (0,) * len(jobs), nothing),
+            attempts.hosts[part],
+            [show_time(at) for at in attempts.start_times[part]],
+            [show_time(at) for at in attempts.end_times[part]],
+            *(*attempts.use_columns(part), self._logs(jobs, plain), nothing),
+            strict=True,
+        )
+
+    def _logs(self, jobs: range, plain: Sequence[int]) -> list[str]:
+        """Return the log of the newest attempt of each of some jobs, whose logs have folders of one number."""
+        part = slice(jobs.start, jobs.stop)
+        names, label_of, numbers = self.names[part], self.state.labels[part], self.state.attempts[part]
+        if self.log_of is not log_path:
+            columns = zip(jobs, names, label_of, numbers, plain, strict=True)
+            return [
+                self.log_of(job, name, self.labels[label], number) if is_plain else ""
+                for job, name, label, number, is_plain in columns
+            ]
+        folders = {label: log_folder(jobs.start, self.labels[label]) for label in set(label_of)}
+        rows = zip(names, label_of, numbers, strict=True)
+        return [f"{folders[label]}/{file_name(name)}.{number}.log" for name, label, number in rows]
 
     def values_of(self, job: int) -> tuple[Any, ...]:
         """Return the fields of a report."""

@@ -10,6 +10,7 @@ from longshore.app.runs.open_run import OpenRun, is_missing, map_read_errors
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import lives
+from longshore.engine.journal.event_chunks import EventChunks
 from longshore.engine.journal.read_journal import read_blocks, read_since
 from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError
@@ -132,6 +133,9 @@ class EventFollower:
 
 def chunk_events(events: Iterable[_Event]) -> Iterator[list[_Event]]:
     """Yield events in lists for several collectors in turn, which is faster than one by one; damage is raised last."""
+    if isinstance(events, EventChunks):
+        yield from filter(None, events.chunks)
+        return
     each = iter(events)
     damage: DamagedError | None = None
     while damage is None:

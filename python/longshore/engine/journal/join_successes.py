@@ -7,7 +7,6 @@ run have all events before them that they may depend on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -24,9 +23,6 @@ from longshore.model.run.event import (
     Submitting,
 )
 
-_FIRST: Final = (Submitting, Submitted, Started)
-"""Kinds of events before an end; a tuple that is made once is checked faster than a union."""
-
 
 class SuccessJoiner:
     """Joins events; `most_running` is the largest number of attempts that ran at once and are joined or held back."""
@@ -36,74 +32,61 @@ class SuccessJoiner:
         self._pending: dict[int, Submitting] = {}
         """Submission of each job whose events are held back."""
         self._numbers: dict[int, int] = {}
-        """Number of its attempt."""
+        """Number of the attempt of each of these jobs."""
         self._starts: dict[int, Started] = {}
         self._answers: dict[str, Submitted | None] = {}
         """Answer to each of these submissions."""
 
-    def join(self, events: Iterable[BriefEvent]) -> Iterator[BriefEvent]:
-        """Yield the next events, those of an attempt that succeeds as one `AttemptSucceeded` with its start and end.
+    def join(self, events: Iterable[BriefEvent]) -> list[BriefEvent]:
+        """Return the next events, those of an attempt that succeeds as one `AttemptSucceeded` with its start and end.
 
         Events of attempts that did not end yet are held back until the next call, or until `release`.
         """
+        # Nearly all of hundreds of thousands of events are of the first four kinds.
+        numbers, starts, answers = self._numbers, self._starts, self._answers
+        found: list[BriefEvent] = []
         for event in events:
-            if isinstance(event, _FIRST):
-                if not self._hold(event):
-                    yield event
-            elif isinstance(event, Ended):
-                submission = self._pending.get(event.j)
-                if submission is not None and _is_plain(event) and self._numbers[event.j] == event.a:
-                    yield self._join(event, submission)
-                else:
-                    yield from self._release(submission)
-                    yield event
+            if isinstance(event, Started) and numbers.get(event.j) == event.a:
+                starts[event.j] = event
+                self.most_running = max(self.most_running, len(starts))
+            elif isinstance(event, Submitted) and event.b in answers:
+                answers[event.b] = event
+            elif isinstance(event, Submitting) and not event.ids:
+                self._hold(event)
+            elif isinstance(event, Ended) and event.cause is None and (joined := self._join(event)) is not None:
+                found.append(joined)
             else:
-                yield from self._before(event)
-                yield event
+                found.extend(self._before(event))
+                found.append(event)
+        return found
 
-    def _hold(self, event: Submitting | Submitted | Started) -> bool:
-        """Hold an event back if it is of an attempt that may succeed; return whether it is."""
-        if isinstance(event, Started):
-            if self._numbers.get(event.j) != event.a or event.j not in self._pending:
-                return False
-            self._starts[event.j] = event
-            self.most_running = max(self.most_running, len(self._starts))
-        elif isinstance(event, Submitted):
-            if event.b not in self._answers:
-                return False
-            self._answers[event.b] = event
-        else:
-            if event.ids:
-                return False
-            self._answers[event.b] = None
-            for job, number in event.jobs:
-                self._pending[job] = event
-                self._numbers[job] = number
-        return True
+    def _hold(self, event: Submitting) -> None:
+        """Hold a submission back, because its attempts may succeed."""
+        self._answers[event.b] = None
+        for job, number in event.jobs:
+            self._pending[job] = event
+            self._numbers[job] = number
 
-    def _join(self, end: Ended, submission: Submitting) -> AttemptSucceeded:
-        job = end.j
-        del self._pending[job]
+    def _join(self, end: Ended) -> AttemptSucceeded | None:
+        """Return the whole attempt that succeeded; ``None`` if none of its events is held back, or the end has more."""
+        job, run_s = end.j, end.run_s
+        if self._numbers.get(job) != end.a or run_s is None or end.outputs or end.staged is not None:
+            return None
+        submission = self._pending.pop(job)
+        del self._numbers[job]
         if len(submission.jobs) == 1:
             del self._answers[submission.b]
         start = self._starts.pop(job, None)
         at = end.start if start is None else start.at or start.t
-        return AttemptSucceeded(
-            j=job,
-            a=end.a,
-            at=(end.end or end.t) - (end.run_s or 0.0) if at is None else at,
-            t=end.t,
-            run_s=end.run_s or 0.0,
-            rss_b=end.rss_b,
-            start=start,
-            end=end,
-        )
+        if at is None:
+            at = (end.end or end.t) - run_s
+        return AttemptSucceeded(job, end.a, at, end.t, run_s, end.rss_b, start, end)
 
     def _before(self, event: BriefEvent) -> Iterator[BriefEvent]:
         """Yield what was held back and must precede an event."""
-        if isinstance(event, Lost | Retry | AttemptFacts) or (isinstance(event, Failed) and not event.aborts):
+        if isinstance(event, Ended | Lost | Retry | AttemptFacts) or (isinstance(event, Failed) and not event.aborts):
             yield from self._release(self._pending.get(event.j))
-        elif not isinstance(event, AttemptSucceeded):
+        elif not isinstance(event, Submitting | Submitted | Started | AttemptSucceeded):
             yield from self.release()
 
     def release(self) -> Iterator[BriefEvent]:
@@ -121,11 +104,6 @@ class SuccessJoiner:
         if answer is not None:
             yield answer
         for job, _ in members:
-            del self._pending[job]
+            del self._pending[job], self._numbers[job]
             if (start := self._starts.pop(job, None)) is not None:
                 yield start
-
-
-def _is_plain(end: Ended) -> bool:
-    """Return whether an end is a success without any further facts."""
-    return end.cause is None and end.run_s is not None and not end.outputs and end.staged is None

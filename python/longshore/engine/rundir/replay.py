@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import BriefEvent
 
@@ -29,6 +29,5 @@ def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunSta
 def replay(jobs: JobTable, events: Iterable[BriefEvent], part: Collection[int] | None = None) -> RunState:
     """Return the state of a run after events, from the first one on; `part` as for `initial_state`."""
     state = initial_state(jobs, part)
-    for event in events:
-        apply_event(state, event)
+    apply_events(state, events)
     return state

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 _MICROS = 1_000_000
 _MILLIS = tuple(f".{milli:03}Z" for milli in range(1000))
+_MILLIS_LENGTH = len(_MILLIS[0])
 
 
 def format_timestamp(at: float | None, *, exact: bool = False) -> str | None:
@@ -14,16 +15,21 @@ def format_timestamp(at: float | None, *, exact: bool = False) -> str | None:
 
     `at` is in seconds since the epoch. With `exact`, to the millisecond, else to the second; the rest is cut off.
     """
+    text = format_exact_timestamp(at)
+    return text if exact or text is None else f"{text[:-_MILLIS_LENGTH]}Z"
+
+
+def format_exact_timestamp(at: float | None) -> str | None:
+    """Format a timestamp to the millisecond; as a function of its own, for the hundred thousand of a report."""
     if at is None:
         return None
     try:
-        second, micros = divmod(round(at * _MICROS), _MICROS)
+        # Rounded before it is cut off: 0.003 s is a little less than that as a number.
+        second, milli = divmod(round(at * _MICROS) // 1000, 1000)
     except (OverflowError, ValueError):
         return None
     text = _second(second)
-    if text is None:
-        return None
-    return text + _MILLIS[micros // 1000] if exact else f"{text}Z"
+    return None if text is None else text + _MILLIS[milli]
 
 
 def format_moment(at: float | None) -> str:
