@@ -63,27 +63,27 @@ class AttemptRecords:
         # Nearly all of hundreds of thousands of events are of the first four kinds.
         jobs, drafts = self._jobs, self._drafts
         for event in events:
-            if isinstance(event, Submitting):
+            if type(event) is Submitting:
                 self._members[event.b] = event.jobs
                 for member in event.jobs:
                     if member[0] in jobs:
                         drafts[member] = _Draft(event)
-            elif isinstance(event, Submitted):
+            elif type(event) is Submitted:
                 self._ids[event.b] = event.id
-            elif isinstance(event, Started):
+            elif type(event) is Started:
                 if event.j in jobs:
                     self._draft(event).start = event
-            elif isinstance(event, Ended):
+            elif type(event) is Ended:
                 self._note_end(event)
             else:
                 self._add_rare(event)
 
     def _add_rare(self, event: Event) -> None:
-        if isinstance(event, Lost):
+        if type(event) is Lost:
             self._note_end(event)
-        elif isinstance(event, AttemptFacts):
+        elif type(event) is AttemptFacts:
             self._note_facts(event)
-        elif isinstance(event, Refused):
+        elif type(event) is Refused:
             self._note_refusal(event)
 
     def _draft(self, event: Started | Ended | Lost) -> _Draft:

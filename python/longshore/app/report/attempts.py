@@ -117,13 +117,13 @@ class AttemptCollector:
             if successes:
                 self._attempts_succeeded(successes)
                 successes = []
-            if isinstance(event, Submitting):
+            if type(event) is Submitting:
                 members[event.b] = event.jobs
-            elif isinstance(event, Submitted):
+            elif type(event) is Submitted:
                 members.pop(event.b, None)
-            elif isinstance(event, Started):
+            elif type(event) is Started:
                 self._started(event)
-            elif isinstance(event, Ended):
+            elif type(event) is Ended:
                 self._ended(event)
             elif note := self._HANDLERS.get(type(event)):
                 note(self, event)
