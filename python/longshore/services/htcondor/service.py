@@ -42,28 +42,13 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import Job, JobSettings
-from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.allocation import allocation
-from longshore.services.htcondor.bps.log_names import BpsLogLocator
-from longshore.services.htcondor.bps.mirror import mirror_directory
-from longshore.services.htcondor.bps.restart import restart_directory
-from longshore.services.htcondor.check import check
-from longshore.services.htcondor.control import interventions, restart
 from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
-from longshore.services.htcondor.events.event_source import LogEventSource
-from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.log_lookup import CondorLogLocator
-from longshore.services.htcondor.match_requirements import note_unmatched_requirements
-from longshore.services.htcondor.render.render import folders, render
 from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
-from longshore.services.htcondor.schedd import ids, query
-from longshore.services.htcondor.schedd.address import WHERE, ScheddAddress, client_of
+from longshore.services.htcondor.schedd import ids
+from longshore.services.htcondor.schedd.address import NAME, WHERE, ScheddAddress, client_of
 from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
-from longshore.services.htcondor.schedd.ping import NAME, ping, query_load
-from longshore.services.htcondor.submission.recover import resolve_submission
-from longshore.services.htcondor.submission.submit_dag import submit_run
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
@@ -71,6 +56,10 @@ from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
+    from longshore.services.htcondor.events.event_source import LogEventSource
+    from longshore.services.htcondor.events.job_phases import JobPhases
+
+# A method imports what only it needs: a query of a state needs few of the fifty modules of this service.
 
 _OLD_S: Final = 3.0
 _SILENT_S: Final = 10.0
@@ -121,10 +110,14 @@ class HTCondorService(
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do for a workflow."""
+        from longshore.services.htcondor.check import check
+
         return check(workflow, ctx)
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return the jobs whose requirements no slot of the pool meets."""
+        from longshore.services.htcondor.match_requirements import note_unmatched_requirements
+
         where = _where(ctx)
         kinds = {id(job.settings): job for job in jobs}
         try:
@@ -134,16 +127,22 @@ class HTCondorService(
 
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what a job asks for, with commands of its own such as `request_cpus`."""
+        from longshore.services.htcondor.allocation import allocation
+
         return (allocation(job),)
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the DAG and the files beside it."""
+        from longshore.services.htcondor.render.render import render
+
         yield from render(workflow, ctx)
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
         yield RenderedFile.from_text(WHERE, text)
 
     def log_directories(self, workflow: Workflow) -> Iterable[str]:
         """Return the directories of the jobs' logs."""
+        from longshore.services.htcondor.render.render import folders
+
         return folders(workflow)
 
     # ----------------------------------------------------------------------------------------------------------- submit
@@ -154,12 +153,18 @@ class HTCondorService(
 
     def submit(self, run: RunPaths) -> Submission:
         """Submit the DAG to DAGMan, for the first time."""
+        from longshore.services.htcondor.submission.submit_dag import submit_run
+
         if read_submissions(run).last_submission is not None:
             raise SubmissionRefusedError(f"'{run.root}' was submitted before", hint="'restart' runs it again.")
         return self._make_submission(run, submit_run(run, client_of(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
+        from longshore.services.htcondor.bps.restart import restart_directory
+        from longshore.services.htcondor.control import restart
+        from longshore.services.htcondor.submission.submit_dag import submit_run
+
         self._refuse_if_alive(run)
         last = read_submissions(run).last_submission
         if last is not None and last.dag:
@@ -175,6 +180,8 @@ class HTCondorService(
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
+        from longshore.services.htcondor.submission.recover import resolve_submission
+
         record = read_submissions(run)
         if record.pending is not None:
             record = resolve_submission(run, client_of(run), record)
@@ -206,6 +213,8 @@ class HTCondorService(
 
     def _resolved_record(self, run: RunPaths) -> SubmissionRecord:
         """The record of submissions, after an interrupted one is resolved."""
+        from longshore.services.htcondor.submission.recover import resolve_submission
+
         record = read_submissions(run)
         if record.pending is None:
             return record
@@ -271,6 +280,8 @@ class HTCondorService(
 
     def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by its HTCondor id, from the queue or the history."""
+        from longshore.services.htcondor.schedd import query
+
         condor_id = ids.parse_id(reference)
         try:
             return query.find_directory(condor_id, everywhere=everywhere) if condor_id else None
@@ -282,14 +293,20 @@ class HTCondorService(
 
     def mirror_run(self, folder: Path) -> RunPaths | None:
         """Return the mirror of a submit directory of BPS's HTCondor plug-in."""
+        from longshore.services.htcondor.bps.mirror import mirror_directory
+
         return mirror_directory(folder)
 
     def query_runs(self, search: RunSearch) -> RemoteRuns:
         """Return reports of runs from the queues and the histories of schedds."""
+        from longshore.services.htcondor.schedd import query
+
         return query.query_runs(search)
 
     def cancel_remote(self, search: RunSearch) -> CancelOutcome:
         """Remove the DAGMan job of any run; DAGMan removes its jobs."""
+        from longshore.services.htcondor.schedd import query
+
         return query.cancel_run(search)
 
     def releases_holds(self, run: RunPaths) -> bool:
@@ -298,6 +315,9 @@ class HTCondorService(
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return a locator of logs; their names contain HTCondor's cluster numbers."""
+        from longshore.services.htcondor.bps.log_names import BpsLogLocator
+        from longshore.services.htcondor.log_lookup import CondorLogLocator
+
         last = read_submissions(run).last_submission
         is_of_bps = last is not None and bool(last.dag)
         return (BpsLogLocator if is_of_bps else CondorLogLocator)(run, self._job_phases(run))
@@ -312,6 +332,8 @@ class HTCondorService(
 
     def status_lines(self, run: RunPaths) -> tuple[str, ...]:
         """Return the state of DAGMan's job, and the age of that information."""
+        from longshore.services.htcondor import status_lines
+
         record = read_submissions(run)
         last = record.last_submission
         if last is None:
@@ -334,6 +356,8 @@ class HTCondorService(
         return found
 
     def _event_source(self, run: RunPaths) -> LogEventSource:
+        from longshore.services.htcondor.events.event_source import LogEventSource
+
         record = read_submissions(run)
         return LogEventSource(
             run,
@@ -350,6 +374,8 @@ class HTCondorService(
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and wait until they are gone."""
+        from longshore.services.htcondor.control import interventions
+
         record = self._resolved_record(run)
         if record.last_submission is None or self._is_in_queue(run, fresh=True) is False:
             return CancelOutcome(ended=0)
@@ -367,6 +393,8 @@ class HTCondorService(
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
+        from longshore.services.htcondor.control import interventions
+
         record = read_submissions(run)
         if record.last_submission is None or self._is_in_queue(run, fresh=True) is False:
             events = list(self._event_source(run).events()[0])
@@ -378,18 +406,24 @@ class HTCondorService(
 
     def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
         """Return a note with the number of jobs that a hold missed, because DAGMan has yet to submit them."""
+        from longshore.services.htcondor.control import interventions
+
         return interventions.unreached_notes(run, intervention)
 
     # ------------------------------------------------------------------------------------------------------------- ping
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the answers of the collector and the schedd."""
+        from longshore.services.htcondor.schedd.ping import ping
+
         where = _where(ctx)
         pattern = str(run_value(ctx, "executeMachinesPattern") or "")
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
 
     def query_load(self, ctx: Context) -> Mapping[str, float]:
         """Return the processors of the pool."""
+        from longshore.services.htcondor.schedd.ping import query_load
+
         where = _where(ctx)
         return query_load(CondorClient(schedd=where.schedd, pool=where.pool))
 

@@ -13,6 +13,8 @@ from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import read_file
 
+NAME: Final = "htcondor"
+"""Name of the service."""
 WHERE: Final = PurePosixPath("wms", "where.json")
 
 
