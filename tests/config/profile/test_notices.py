@@ -59,6 +59,10 @@ def test_there_may_be_no_map() -> None:
         ),
         ("{mail: {command: [x]}}", "'notify.mail.command' must be a text"),
         ("{mail: {command: ' '}}", "'notify.mail.command' must be a text"),
+        (
+            "{mail: {command: ./tell.sh now}}",
+            "'notify.mail.command' starts in the directory of the run, where './tell.sh' is not",
+        ),
         ("{mail: {command: x, events: [ends]}}", "'notify.mail.events' has no event 'ends'"),
         ("{mail: {command: x, events: [[end]]}}", "'notify.mail.events' has no event"),
         ("{mail: {command: x, timeout: soon}}", "'notify.mail.timeout' must be a time span"),

@@ -46,7 +46,7 @@ def _read_rule(name: str, node: Node) -> NoticeRule:
     return NoticeRule(
         name=name,
         events=_read_events(parts.get("events"), place),
-        command=_read_text(parts["command"], f"{place}.command") if "command" in parts else "",
+        command=_read_command(parts["command"], f"{place}.command") if "command" in parts else "",
         webhook=_read_reference(parts["webhook"], f"{place}.webhook") if "webhook" in parts else None,
         format=_read_format(parts.get("format"), place),
         timeout_s=_read_timeout(parts.get("timeout"), place),
@@ -65,6 +65,19 @@ def _read_events(node: Node | None, place: str) -> tuple[NoticeEvent, ...]:
             raise ConfigError(f"'{place}.events' has no event {quote_value(word)}", origin=item.origin, hint=hint)
         found.append(item.value)
     return tuple(event for event in NoticeEvent if event in found)
+
+
+def _read_command(node: Node, place: str) -> str:
+    """Read a command; its program cannot be in the directory of the run, which is new when a notice is sent."""
+    command = _read_text(node, place)
+    program = command.split(maxsplit=1)[0]
+    if program.startswith(("./", "../")):
+        raise ConfigError(
+            f"'{place}' starts in the directory of the run, where '{program}' is not",
+            origin=node.origin,
+            hint="Give the whole path, or one that begins with ~/.",
+        )
+    return command
 
 
 def _read_reference(node: Node, place: str) -> SecretReference:
