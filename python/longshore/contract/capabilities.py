@@ -193,13 +193,16 @@ class RunMirroring(ABC):
 
 
 class BriefEvents(ABC):
-    """Returns brief events, for readers that need only the resulting state."""
+    """Returns brief events, for readers that need only the resulting state and the newest attempts."""
 
     @abstractmethod
-    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
+    def brief_events(
+        self, run: RunPaths, mark: Mark = "", *, with_attempts: bool = False
+    ) -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Like `EventSource.events`, but an attempt that succeeded may be one event. Marks of its own.
 
-        The order of the events of a job is kept, and that of all ends.
+        The order of the events of a job is kept, and that of all ends. With `with_attempts`, an event of a whole
+        attempt has the start and the end that it stands for.
 
         Raises
         ------

@@ -167,7 +167,9 @@ def test_reports_of_single_jobs_are_not_cached(dead: WrittenRun) -> None:
 class BriefService(LocalService, BriefEvents):
     """A service that reads the journal, and says that it has a shorter form of it."""
 
-    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
+    def brief_events(
+        self, run: RunPaths, mark: Mark = "", *, with_attempts: bool = False
+    ) -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         return self.events(run, mark)
 
 

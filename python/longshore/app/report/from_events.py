@@ -41,8 +41,7 @@ class Replay:
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
         self._opened = opened
-        # Job reports need more than states.
-        answer = opened.events() if details else opened.brief_events()
+        answer = opened.brief_events(with_attempts=details)
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last_position = (0, 0)

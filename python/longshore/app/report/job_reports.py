@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
@@ -53,10 +53,10 @@ class JobReports(Sequence[JobReport]):
 
     def __iter__(self) -> Iterator[JobReport]:
         """Iterate over the reports of all jobs."""
-        return map(self._of, range(len(self)))
+        return map(_report, self.values(lambda at: at))
 
     def _of(self, job: int) -> JobReport:
-        return JobReport(**dict(zip(JobReport.__struct_fields__, self.values_of(job), strict=True)))
+        return _report(self.values_of(job))
 
     def values(self, show_time: Callable[[float | None], object]) -> Iterator[tuple[Any, ...]]:
         """Iterate over the fields of all reports, in their order and with times as `show_time` returns them.
@@ -158,3 +158,7 @@ class JobReports(Sequence[JobReport]):
             *(name, label, shown, end.cause, end.reason, number, end.exit, end.signal, host or end.host, began),
             *(end.end, end.run_s, end.cpu_s, end.rss_b, log, not_retried),
         )
+
+
+def _report(values: Iterable[object]) -> JobReport:
+    return JobReport(**dict(zip(JobReport.__struct_fields__, values, strict=True)))  # type: ignore[arg-type]

@@ -152,7 +152,7 @@ class ReportBuilder:
         if damages := self._damages(replay, alive=alive):
             return structs.replace(report, damage=damages)
         if alive is False and replay.mark and not status.is_live and (not details or caches_details(self._opened)):
-            cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
+            return cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
 
     def _report(

@@ -65,15 +65,15 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None, *, details: b
         return None
     if (cached.report.path, cached.card, cached.snapshot) != (str(opened.directory), opened.card, snapshot):
         return None
-    if not _is_newest(opened, cached.mark, details=details) or cached.logs != _log_stamps(cached.report):
+    if not _is_newest(opened, cached.mark) or cached.logs != _log_stamps(cached.report):
         return None
     return cached
 
 
 def cache_report(
     opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport
-) -> None:
-    """Store a report, if the run directory is writable.
+) -> RunReport:
+    """Store a report, if the run directory is writable, and return it: its jobs are made once.
 
     `mark` is the position in the events, `life` the newest engine.
     """
@@ -87,12 +87,13 @@ def cache_report(
     # A path that is no UTF-8 cannot be stored.
     with suppress(OSError, UnicodeEncodeError):
         write_cached(opened.run, _NAMES[details], msgspec.json.encode(cached))
+    return report
 
 
-def _is_newest(opened: OpenRun, mark: Mark, *, details: bool) -> bool:
-    """Tell whether there are no events after a mark; brief events have marks of their own."""
+def _is_newest(opened: OpenRun, mark: Mark) -> bool:
+    """Tell whether there are no events after a mark."""
     try:
-        answer = opened.events(mark) if details else opened.brief_events(mark)
+        answer = opened.brief_events(mark)
         # Damage before the mark is raised when what follows it is read.
         return not isinstance(answer, Unreachable) and answer[1] == mark and not any(answer[0])
     except (StaleMarkError, DamagedError):

@@ -132,11 +132,13 @@ class OpenRun:
         self._forget_log_locator()
         return self.event_source.events(self.run, mark)
 
-    def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
+    def brief_events(
+        self, mark: Mark = "", *, with_attempts: bool = False
+    ) -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return shortened events if the service has them; see `BriefEvents.brief_events`."""
         if isinstance(self.service, BriefEvents):
             self._forget_log_locator()
-            return self.service.brief_events(self.run, mark)
+            return self.service.brief_events(self.run, mark, with_attempts=with_attempts)
         return self.events(mark)
 
     def _forget_log_locator(self) -> None:

@@ -248,10 +248,12 @@ class HTCondorService(
         """Return the events from the log of DAGMan's nodes and from recorded interventions."""
         return self._event_source(run).events(mark)
 
-    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
+    def brief_events(
+        self, run: RunPaths, mark: Mark = "", *, with_attempts: bool = False
+    ) -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return the same as brief events."""
         reading = self._event_source(run)
-        news, reached = reading.brief_events(mark)
+        news, reached = reading.brief_events(mark, with_attempts=with_attempts)
         self._last_brief = str(run.root), reached, reading
         return news, reached
 

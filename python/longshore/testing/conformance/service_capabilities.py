@@ -37,6 +37,7 @@ from longshore.contract.search import RunSearch
 from longshore.contract.service import WmsService
 from longshore.engine.journal.read_journal import read_events as read_journal
 from longshore.errors import ConfigError
+from longshore.model.run.event import AttemptSucceeded
 from longshore.model.run.states import JobState
 from longshore.model.workflow.allocation import total_request
 from longshore.model.workflow.job import JobSettings
@@ -290,6 +291,10 @@ class BriefEventsConformance(ServiceTestCase):
         answer = service.brief_events(run)
         assert not isinstance(answer, Unreachable)
         assert job_states(run, replay_events(run, answer[0])) == job_states(run, state)
+        shutil.rmtree(run.cache, ignore_errors=True)
+        detailed = service.brief_events(run, with_attempts=True)
+        assert not isinstance(detailed, Unreachable)
+        assert all(event.end is not None for event in detailed[0] if isinstance(event, AttemptSucceeded))
 
 
 class PartialJournalConformance(ServiceTestCase):

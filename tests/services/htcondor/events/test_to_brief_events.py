@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from longshore.app.report.attempts import AttemptCollector
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Started
+from longshore.model.run.event import AttemptSucceeded, BriefEvent, Ended, Started
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
@@ -45,7 +46,7 @@ class Run:
         self.write(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
 
     def told(
-        self, *, short: bool, is_removed: bool | None = None
+        self, *, short: bool, is_removed: bool | None = None, with_attempts: bool = False
     ) -> tuple[list[BriefEvent], JobPhases, RunState, AttemptCollector]:
         """What the log leaves behind, once DAGMan is over unless ``is_removed`` is left out."""
         phases = JobPhases(len(self.parents))
@@ -54,7 +55,7 @@ class Run:
         log = UserLog(self.log)
         news: list[BriefEvent] = []
         if short:
-            news += BriefEventBuilder(builder, log).events()
+            news += BriefEventBuilder(builder, log, with_attempts=with_attempts).events()
         else:
             for record in log.read_records():
                 news += builder.convert(record)
@@ -104,7 +105,7 @@ def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ..
 
 def assert_same(run: Run, is_removed: bool | None) -> list[BriefEvent]:
     news, short, *shortly = run.told(short=True, is_removed=is_removed)
-    _, long, *at_length = run.told(short=False, is_removed=is_removed)
+    full, long, *at_length = run.told(short=False, is_removed=is_removed)
     assert left_behind(*shortly) == left_behind(*at_length)  # type: ignore[arg-type]
     told, meant = short.save(), long.save()
     for name in (
@@ -121,7 +122,22 @@ def assert_same(run: Run, is_removed: bool | None) -> list[BriefEvent]:
         "provisioner",
     ):
         assert getattr(told, name) == getattr(meant, name), name
+    assert_same_attempts(run.told(short=True, is_removed=is_removed, with_attempts=True)[0], news, full)
     return news
+
+
+def assert_same_attempts(detailed: list[BriefEvent], news: list[BriefEvent], full: list[BriefEvent]) -> None:
+    """Whole attempts have the start and the end of the full events, and all else is as without these."""
+    starts = {(event.j, event.a): event for event in full if isinstance(event, Started)}
+    ends = {(event.j, event.a): event for event in full if isinstance(event, Ended)}
+    for event in detailed:
+        if isinstance(event, AttemptSucceeded):
+            assert (event.start, event.end) == (starts[event.j, event.a], ends[event.j, event.a])
+    plain = [
+        msgspec.structs.replace(event, start=None, end=None) if isinstance(event, AttemptSucceeded) else event
+        for event in detailed
+    ]
+    assert plain == news
 
 
 @pytest.mark.parametrize("is_removed", [None, False, True])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -43,7 +44,7 @@ from longshore.services.htcondor.events.cache import (
 from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.log_reader import AnyLog, LogPosition, UserLog, open_log
+from longshore.services.htcondor.events.log_reader import AnyLog, LogPosition, ReplacedLogError, UserLog, open_log
 from longshore.services.htcondor.events.no_retry import NoRetryReasons
 from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
 from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
@@ -122,8 +123,8 @@ class LogEventSource:
             found, reached = read_since(self._folder, own_mark)
         return found, f"{prefix}{reached}"
 
-    def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark]:
-        """Like `events`, but an attempt that succeeded may be one event.
+    def brief_events(self, mark: Mark = "", *, with_attempts: bool = False) -> tuple[Iterator[BriefEvent], Mark]:
+        """Like `events`, but an attempt that succeeded may be one event, `with_attempts` with its start and end.
 
         A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
         invalid.
@@ -140,7 +141,7 @@ class LogEventSource:
         if self._ends[newest] is None:
             return self.events(mark)
         self._reset()
-        return self._new_events(self._convert_briefly), complete
+        return self._new_events(partial(self._convert_briefly, with_attempts=with_attempts)), complete
 
     def complete_mark(self) -> Mark:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
@@ -231,7 +232,7 @@ class LogEventSource:
         with collection_paused():
             try:
                 changed = self._write_events(self._numbered_events())
-            except _ReplacedError:
+            except ReplacedLogError:
                 self._clear_cache()
                 changed = self._write_events(self._numbered_events())
         if changed:
@@ -401,16 +402,18 @@ class LogEventSource:
     def _convert_fully(self, builder: EventBuilder, log: AnyLog, interventions: list[Steer]) -> Iterator[Event]:
         for record in log.read_records():
             if log.is_replaced:
-                raise _ReplacedError
+                raise ReplacedLogError
             while interventions and record.at >= int(interventions[0].t):
                 yield from self._intervention_events(builder, interventions.pop(0))
             yield from builder.convert(record)
 
-    def _convert_briefly(self, builder: EventBuilder, log: AnyLog, interventions: list[Steer]) -> Iterator[BriefEvent]:
+    def _convert_briefly(
+        self, builder: EventBuilder, log: AnyLog, interventions: list[Steer], *, with_attempts: bool
+    ) -> Iterator[BriefEvent]:
         # Interventions must be ordered among starts of attempts, which brief events omit; so must records of groups.
         if interventions or not isinstance(log, UserLog):
             return self._convert_fully(builder, log, interventions)
-        return BriefEventBuilder(builder, log).events()
+        return BriefEventBuilder(builder, log, with_attempts=with_attempts).events()
 
     def _intervention_events(self, builder: EventBuilder, steer: Steer) -> Iterable[Event]:
         self._read_state.interventions += 1
@@ -443,7 +446,3 @@ class LogEventSource:
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
         return DagmanEnd(at=at, is_removed=True)
-
-
-class _ReplacedError(Exception):
-    """The log is another file than the one read before."""

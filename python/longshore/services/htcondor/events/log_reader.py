@@ -31,6 +31,10 @@ _HEADER: Final = re.compile(
 )
 
 
+class ReplacedLogError(Exception):
+    """A log is another file than the one read before."""
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One event of a job in the log."""
 

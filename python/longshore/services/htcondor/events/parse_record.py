@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ from longshore.services.htcondor.event_codes import CANCEL_REASON, cause_of_hold
 _MAX_DIGITS: Final = 9
 """Digits of the largest amount of memory in MiB."""
 _MAX_USAGE: Final = 1e12
+_MAX_LINES: Final = 4096
+"""Lines whose numbers are cached."""
 UNMET_OUTPUT: Final = 73
 """Exit code of the wrapper for a job that succeeded and left an output not as it must be; a job may have it as well."""
 _MISSING_CAUSES: Final = {
@@ -34,6 +37,8 @@ _ENDING: Final = re.compile(
 _CPU: Final = re.compile(
     rb"Usr (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?)  -  Run Remote Usage"
 )
+_NO_USE: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
+_REMOTE_USAGE: Final = b"  -  Run Remote Usage"
 _PEAK_MEMORY: Final = re.compile(rb"Memory \(MB\) +: +(\d{1,9}) +\d+ +\d+")
 _CODE: Final = re.compile(rb"Code (\d{1,9}) Subcode (\d{1,9})\b")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
@@ -210,33 +215,50 @@ def parse_peak_memory(body: bytes) -> int | None:
 
 def _add_usage(body: bytes, ending: AttemptEnd) -> AttemptEnd:
     """The end with resource usage; searched by plain text, several times as fast as by patterns."""
-    usage, _, allotted = _parse_usage_row(body, b"Memory (MB)")
+    rss_b, granted_mb = parse_memory_row(body)
     seconds, _, _ = _parse_usage_row(body, b"TimeExecute (s)")
-    used: float | None = None
-    begin = body.find(b"Usr ")
-    if begin >= 0:
-        used = 0.0
-        if not body.startswith(_NO_USE, begin) and (cpu := _CPU.search(body, begin)):
-            user, system = map(int, cpu.group(1, 2, 3, 4)), map(int, cpu.group(5, 6, 7, 8))
-            used = float(_seconds(*user) + _seconds(*system))
-    if seconds and not used:
-        # Whole seconds are 0 for a shorter use.
-        share, _, _ = _parse_usage_row(body, b"   Cpus ")
-        used = used if share is None else round(share * seconds, 2)
     return AttemptEnd(
         exit=ending.exit,
         signal=ending.signal,
         cause=ending.cause,
         reason=ending.reason,
         is_requeued=ending.is_requeued,
-        cpu_s=used,
-        rss_b=None if usage is None else int(usage) * MIB,
+        cpu_s=parse_cpu_s(body),
+        rss_b=rss_b,
         run_s=seconds,
-        granted_mb=None if allotted is None else int(allotted),
+        granted_mb=granted_mb,
     )
 
 
-_NO_USE: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
+def parse_cpu_s(body: bytes) -> float | None:
+    """Processor time of an attempt."""
+    begin = body.find(b"Usr ")
+    used: float | None = None
+    if begin >= 0:
+        end = body.find(_REMOTE_USAGE, begin)
+        used = 0.0 if body.startswith(_NO_USE, begin) or end < 0 else _parse_cpu(body[begin : end + len(_REMOTE_USAGE)])
+    if used:
+        return used
+    # Whole seconds are 0 for a shorter use.
+    seconds, _, _ = _parse_usage_row(body, b"TimeExecute (s)")
+    share, _, _ = _parse_usage_row(body, b"   Cpus ")
+    return round(share * seconds, 2) if seconds and share is not None else used
+
+
+@lru_cache(_MAX_LINES)
+def _parse_cpu(text: bytes) -> float:
+    # Times are whole seconds, so that most jobs share the text with others; the same holds for rows of usage.
+    cpu = _CPU.search(text)
+    if cpu is None:
+        return 0.0
+    user, system = map(int, cpu.group(1, 2, 3, 4)), map(int, cpu.group(5, 6, 7, 8))
+    return float(_seconds(*user) + _seconds(*system))
+
+
+def parse_memory_row(body: bytes) -> tuple[int | None, int | None]:
+    """Peak memory of an attempt in bytes, and the granted memory in MiB."""
+    usage, _, allotted = _parse_usage_row(body, b"Memory (MB)")
+    return None if usage is None else int(usage) * MIB, None if allotted is None else int(allotted)
 
 
 def _parse_usage_row(body: bytes, name: bytes) -> tuple[float | None, float | None, float | None]:
@@ -245,9 +267,13 @@ def _parse_usage_row(body: bytes, name: bytes) -> tuple[float | None, float | No
     if begin < 0:
         return None, None, None
     end = body.find(b"\n", begin)
-    words = body[body.find(b":", begin) + 1 : end if end >= 0 else len(body)].split()
+    return _parse_numbers(body[body.find(b":", begin) + 1 : end if end >= 0 else len(body)])
+
+
+@lru_cache(_MAX_LINES)
+def _parse_numbers(text: bytes) -> tuple[float | None, float | None, float | None]:
     try:
-        numbers = [float(word) for word in words]
+        numbers = [float(word) for word in text.split()]
     except ValueError:
         return None, None, None
     if not all(abs(number) < _MAX_USAGE for number in numbers):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from longshore.contract.context import file_name
@@ -25,6 +26,7 @@ def is_plain(name: str) -> bool:
     return _PLAIN.fullmatch(name) is not None
 
 
+@lru_cache
 def log_folder(label: str, subfolder: str) -> str:
     """A directory of logs, relative to the run directory."""
     return f"logs/{_safe_name(label)}/{subfolder}"
