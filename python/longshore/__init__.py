@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from longshore.client.functions import open, runs, submit  # noqa: A004 - a run is opened
+    from longshore.client.functions import open, prepare, runs, submit  # noqa: A004 - a run is opened
     from longshore.client.run import Run
     from longshore.client.workflow import Workflow
     from longshore.errors import LongshoreError
@@ -35,10 +35,11 @@ _PLACES = {
     "Run": "longshore.client.run",
     "Workflow": "longshore.client.workflow",
     "open": "longshore.client.functions",
+    "prepare": "longshore.client.functions",
     "runs": "longshore.client.functions",
     "submit": "longshore.client.functions",
 }
-__all__ = ["JobState", "LongshoreError", "Run", "Workflow", "__version__", "open", "runs", "submit"]
+__all__ = ["JobState", "LongshoreError", "Run", "Workflow", "__version__", "open", "prepare", "runs", "submit"]
 
 
 def __getattr__(name: str) -> Any:

@@ -279,11 +279,23 @@ def test_keys_of_a_profile_that_the_service_ignores_are_named(
     cli: Cli, write_run: WriteRun, write_site: SiteWriter
 ) -> None:
     said = "partitions: [{name: p}], directives: [-x], qos: q, container: c, fileSystem: transfer, setup: {submit: [x]}"
-    write_site("s", f"{{service: local, {said}}}")
+    profile = write_site("s", f"{{service: local, {said}}}")
     ran = done(cli, write_run().name, "--compute-site", "s")
     (note,) = [note for note in ran.json["notes"] if "ignores these keys" in note]
+    assert note.startswith(f"{profile}:1:{len('{service: local, partitions: ') + 1}: the local service")
     for word in ("partitions", "directives", "qos", "container", "fileSystem: transfer", "setup.submit"):
         assert f"'{word}'" in note
+
+
+def test_ignored_keys_are_named_where_they_are_written(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
+    profile = write_site("s", "service: local\npartitions: [{name: p}]\n")
+    ran = done(cli, write_run("qos: q\n").name, "--compute-site", "s")
+    notes = [note for note in ran.json["notes"] if "ignores these keys" in note]
+    words = ": the local service ignores these keys of the site 's': "
+    assert [note.partition(words)[2] for note in notes] == ["'partitions'", "'qos'"]
+    places = [note.partition(words)[0] for note in notes]
+    assert places[0] == f"{profile}:2:13"
+    assert "run.yaml:" in places[1]
 
 
 # -------------------------------------------------------------------------------------------------- list and show

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TextIO
 
 from longshore.app import api
+from longshore.app.text.styled import line_text, plain, width_of
 from longshore.cli.run_progress import RunProgress
 from longshore.cli.show.run_screen import frame_lines
-from longshore.cli.show.styled import line_text, plain, width_of
 from longshore.cli.terminal import can_redraw, measure_terminal
 
 if TYPE_CHECKING:

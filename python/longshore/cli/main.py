@@ -40,7 +40,7 @@ GROUPS: Final = {
         "draw": "Draw the graph of a run or of a configuration.",
         "events": "Print the events of a run as JSON Lines.",
         "export": "Write a run for other programs: tables, metrics, traces, provenance.",
-        "stats": "Print statistics of runs: waits, run times, memory, retries and lost hours.",
+        "stats": "Print statistics of runs: waits, run times, memory, retries and badput.",
         "suggest-resources": "Write the YAML of requests that fit what the jobs of runs used.",
     },
     "Steer": {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import click
 
-from longshore.cli.show.styled import Span, line_text
+from longshore.app.text.styled import Span, line_text
 from longshore.cli.terminal import can_redraw, has_color
 from longshore.model.run.states import JobState
 

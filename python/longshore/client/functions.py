@@ -1,4 +1,4 @@
-"""Functions of the Python interface: submit a run, open one, list runs."""
+"""Functions of the Python interface: prepare a run, submit one, open one, list runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from longshore.app import api
 from longshore.app.configure.layers import Overrides
 from longshore.app.inspect.run_list import RunQuery
 from longshore.app.progress import QuietProgress
+from longshore.client.preparation import Preparation
 from longshore.client.run import Run
 from longshore.client.terminal_progress import TerminalProgress
 from longshore.errors import UsageError
@@ -62,15 +63,52 @@ def submit(
     >>> run.wait(progress=True)
     <JobState.SUCCEEDED: 'SUCCEEDED'>
     """
-    options = {key: value for key, value in (("computeSite", site), ("wmsServiceClass", service)) if value is not None}
-    overrides = Overrides(options, tuple(map(_pair, (set or {}).items())))
     submitted = api.submit(
         Path(path),
-        overrides or None,
+        _overrides(set, site, service),
         checks=None if not strict and probe else api.submission_checks(strict=strict, with_probe=probe),
         progress=TerminalProgress() if progress else QuietProgress(),
     )
     return Run(api.open_run(str(submitted.run.root)), notes=submitted.notes)
+
+
+def prepare(
+    path: str | Path,
+    *,
+    set: Mapping[str, YamlValue] | None = None,  # noqa: A002 - the name of the option
+    site: str | None = None,
+    service: str | None = None,
+    progress: bool = False,
+) -> Preparation:
+    """Write the run directory of a configuration, for inspection, as ``longshore prepare`` does; no job runs.
+
+    Parameters
+    ----------
+    path
+        A configuration file.
+    set, site, service, progress
+        As for `submit`.
+
+    Returns
+    -------
+    Preparation
+        What the stages made; `submit` takes its `path`.
+
+    Raises
+    ------
+    LongshoreError
+        The run cannot be prepared; nothing is left behind.
+
+    Examples
+    --------
+    >>> prepared = longshore.prepare("survey.yaml")
+    >>> print(prepared)
+    >>> run = longshore.submit(prepared.path)
+    """
+    shown = TerminalProgress() if progress else QuietProgress()
+    stages, folder = api.run_stages(Path(path), "prepare", _overrides(set, site, service), progress=shown)
+    assert folder is not None  # The last stage writes it.
+    return Preparation(path=folder, stages=tuple(stages))
 
 
 def open(reference: str | Path) -> Run:  # noqa: A001 - what a user looks for in this module
@@ -107,6 +145,15 @@ def runs(
     """
     query = RunQuery(days=days, user=user, filters=tuple(filters), service=service)
     return list(api.runs(query).reports)
+
+
+def _overrides(
+    set: Mapping[str, YamlValue] | None,  # noqa: A002 - the name of the option
+    site: str | None,
+    service: str | None,
+) -> Overrides | None:
+    options = {key: value for key, value in (("computeSite", site), ("wmsServiceClass", service)) if value is not None}
+    return Overrides(options, tuple(map(_pair, (set or {}).items()))) or None
 
 
 def _pair(item: tuple[str, YamlValue]) -> str:

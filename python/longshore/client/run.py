@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from longshore.app import api
+from longshore.client.changes import choose_changes
 from longshore.client.event_stream import EventStream
 from longshore.client.notebook import frame, show_live
 from longshore.client.run_jobs import RunJobs, read_jobs
+from longshore.client.statistics import StatisticsTable, SuggestedRequests
 from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.model.run.report import RunReport
@@ -35,7 +38,7 @@ class Run:
     Attributes
     ----------
     notes
-        Notes of the submission, which the command prints.
+        Notes of the submission, or of the newest restart or resume by this object; the commands print them.
     """
 
     def __init__(self, opened: OpenRun, *, notes: Sequence[str] = ()) -> None:
@@ -166,12 +169,124 @@ class Run:
         return b"".join(api.read_log(log.path, tail=tail)).decode("utf-8", "replace")
 
     def explain(self, job: str) -> JobExplanation:
-        """Explain why a job is in its state, with its attempts and events; `job` is as in `logs`."""
+        """Explain why a job is in its state, with its attempts and events; `job` is as in `logs`.
+
+        Examples
+        --------
+        >>> print(run.explain("fit_3"))
+        fit_3 (number 3, label fit) of run k7f3aa is FAILED.
+          Its attempt 1 ended badly: exit code 2.
+        ...
+        """
         return api.explain(self._opened, job)
 
     def show_job(self, job: str, *, attempt: int | None = None) -> JobDetails:
         """Return command, environment, request and files of a job, of its newest attempt or of `attempt`."""
         return api.show_job(self._opened, job, attempt=attempt)
+
+    def stats(self, *, labels: Names = ()) -> StatisticsTable:
+        """Return statistics of the attempts: waits, run times, use of processors and memory, retries and badput.
+
+        Parameters
+        ----------
+        labels
+            Only attempts of these labels.
+
+        Raises
+        ------
+        RunNotFoundError
+            The run has no such label.
+        UnreachableError
+            The workload manager has the events, and does not answer.
+
+        Examples
+        --------
+        >>> print(run.stats())
+        k7f3aa  u_ada_survey_20260102T030405Z  on local
+          6 jobs, 7 attempts, 1 of them a retry; 1m05s of core time, 2s of it badput (3.1%)
+        ...
+        """
+        return StatisticsTable(api.statistics(self._opened, labels=self._known_labels(labels)))
+
+    def suggest_resources(self, *, labels: Names = (), margin: float = 1.2) -> SuggestedRequests:
+        """Suggest requests that fit what the attempts used.
+
+        Parameters
+        ----------
+        labels
+            Only suggestions for these labels.
+        margin
+            Factor on what was measured, from 1 to 10.
+
+        Raises
+        ------
+        RunNotFoundError
+            The run has no such label.
+        UnreachableError
+            The workload manager has the events, and does not answer.
+        ValueError
+            `margin` is out of range.
+
+        Examples
+        --------
+        >>> run.suggest_resources().save("tuned.yaml", over="survey.yaml")
+        """
+        if not 1.0 <= margin <= 10.0:
+            raise ValueError(f"margin is {margin}, and is from 1 to 10")
+        found = api.suggest_requests([self._opened], labels=self._known_labels(labels), margin=margin)
+        return SuggestedRequests(found)
+
+    def _known_labels(self, labels: Names) -> Sequence[str]:
+        """Return names of labels; raises `RunNotFoundError` if the run lacks one."""
+        return api.find_runs_and_labels([str(self.path)], _names(labels))[1]
+
+    @overload
+    def export(self, form: str) -> bytes: ...
+    @overload
+    def export(self, form: str, path: str | Path) -> Path: ...
+    def export(self, form: str, path: str | Path | None = None) -> bytes | Path:
+        """Return the run in a format of other programs, or write it to a file.
+
+        Parameters
+        ----------
+        form
+            ``csv``, ``openmetrics``, ``wfformat``, or with `path` also ``ro-crate``.
+        path
+            The file, which is replaced; for a crate a new directory, or an archive (``.zip``).
+
+        Returns
+        -------
+        bytes or Path
+            The text in UTF-8, or the path that was written.
+
+        Raises
+        ------
+        UsageError
+            There is no such format, or it needs a path.
+        FilesError
+            The file cannot be written; one that is there stays.
+        UnreachableError
+            The workload manager has the events, and does not answer.
+
+        Examples
+        --------
+        >>> attempts = pandas.read_csv(io.BytesIO(run.export("csv")))
+        """
+        if path is None:
+            return b"".join(api.render_export(self._opened, form))
+        api.export_run(self._opened, form, Path(path))
+        return Path(path)
+
+    def write_html(self, path: str | Path) -> Path:
+        """Write the report as an HTML file that needs no network, and return its path.
+
+        Raises
+        ------
+        FilesError
+            The file cannot be written.
+        """
+        api.write_html_report(self._opened, Path(path))
+        return Path(path)
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
         """Cancel the run, or some of its jobs, and wait up to `wait` seconds for the end; return the report then."""
@@ -181,8 +296,10 @@ class Run:
         self,
         *,
         set: Requests | None = None,  # noqa: A002 - the name of the option
+        jobs: Names = (),
+        labels: Names = (),
         from_labels: Names = (),
-        with_changes: bool = False,
+        with_changes: bool | None = None,
     ) -> None:
         """Start the jobs that did not succeed again, and return; `wait` waits for their end.
 
@@ -190,21 +307,72 @@ class Run:
         ----------
         set
             Requests of these jobs, such as ``{"requestMemory": "4 GiB", "numberOfRetries": 2}``.
+        jobs, labels
+            Only these jobs, or those of these labels, get the requests of `set`.
         from_labels
             Labels whose jobs, and their descendants, run again even if they succeeded.
         with_changes
-            Take the present content of the files that the run was made from; without it, they stay as they were.
+            ``True`` takes the present content of the files that the run was made from. ``False`` leaves the run as it
+            was, even if a file that jobs read is gone. By default the run stays as it was, with a `UserWarning` if a
+            change of these files would change a job.
 
         Raises
         ------
         SubmissionRefusedError
             The run is live, has nothing to run again, or is refused.
+        LongshoreError
+            `with_changes` is ``True``, and the run cannot be prepared from the present files.
+
+        Examples
+        --------
+        >>> run.restart(set={"requestMemory": "4 GiB"}, labels="fit")
+        >>> run.restart(from_labels="sum", with_changes=True)
         """
         pairs = tuple(f"{key}={value}" for key, value in (set or {}).items())
-        changes = RestartChanges(set=api.parse_changes(pairs) if pairs else {}, from_labels=_names(from_labels))
-        comparison = api.compare_run(self._opened) if with_changes else None
-        api.restart(self._opened, api.plan_restart(self._opened, changes, comparison))
+        changes = RestartChanges(
+            selection=_selection(jobs, labels),
+            set=api.parse_changes(pairs) if pairs else {},
+            from_labels=_names(from_labels),
+        )
+        chosen = choose_changes(self._opened, with_changes=with_changes)
+        if chosen.warning:
+            warnings.warn(chosen.warning, UserWarning, stacklevel=2)
+        plan = api.plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
+        _, notes = api.restart(self._opened, plan)
+        self.notes = (*chosen.notes, *notes)
         self._opened = api.open_run(str(self._opened.run.root))
+
+    def resume(self, *, take_over: bool = False, force: bool = False, accept_loss: bool = False) -> bool:
+        """Start a new engine if that of the run died; running jobs go on, and what succeeded does not run again.
+
+        Parameters
+        ----------
+        take_over
+            Replace an engine that seems alive: it or its host is gone for good.
+        force
+            Even if the last three engines died without progress.
+        accept_loss
+            Continue from what is intact of a damaged journal; jobs may run again.
+
+        Returns
+        -------
+        bool
+            Whether an engine was started; ``False`` if every job is over. `notes` tell more.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            The engine is alive, or none can be started.
+
+        Examples
+        --------
+        >>> longshore.open("@last").resume()
+        True
+        """
+        found = api.resume(self._opened, take_over=take_over, force=force, loss_accepted=accept_loss)
+        self.notes = found.notes
+        self._opened = api.open_run(str(self._opened.run.root))
+        return found.has_started
 
     def pause(self, reason: str = "") -> RunReport:
         """Start no more jobs until the run is unpaused."""

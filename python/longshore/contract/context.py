@@ -187,6 +187,13 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The site's section and profile, read whole."""
     origin: Origin | None = None
+    """Where its profile or section begins."""
+    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
+    """Where each setting is written; that of a map also by its keys, such as ``setup.submit``."""
+
+    def origin_of(self, key: str) -> Origin | None:
+        """Return where a setting is written, or else where the site is."""
+        return self.origins.get(key, self.origin)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as parse_older_format
 
 from longshore.app.export.openmetrics import render_openmetrics
-from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
 from longshore.app.statistics.distribution import distribution_of
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import Cause, JobState
@@ -22,8 +22,8 @@ STATISTICS = AttemptStatistics(
     succeeded=2,
     retries=2,
     run_s=distribution_of([1.0, 3.0]),
-    badput=LostTime(attempts=3, run_s=7.5, core_s=15.0),
-    badput_causes={Cause.OOM: LostTime(attempts=3, run_s=7.5, core_s=15.0)},
+    badput=BadputSum(attempts=3, run_s=7.5, core_s=15.0),
+    badput_causes={Cause.OOM: BadputSum(attempts=3, run_s=7.5, core_s=15.0)},
     core_s=20.0,
     cpu_s=1.5,
 )
@@ -108,7 +108,7 @@ def test_a_run_without_attempts_has_counts() -> None:
 
 
 def test_core_seconds_that_are_unknown_are_absent() -> None:
-    lost = LostTime(attempts=1, unknown=1)
+    lost = BadputSum(attempts=1, unknown=1)
     found = AttemptStatistics(attempts=2, succeeded=1, unknown_run=2, badput=lost, badput_causes={Cause.LOST: lost})
     text = render_openmetrics(report("fit", "sum"), {"fit": STATISTICS, "sum": found})
     lines = [line for line in text.splitlines() if "core_seconds_total" in line or "badput_seconds_total" in line]

@@ -20,7 +20,7 @@ from longshore.app.page.page_data import (
     RunPage,
     Spans,
 )
-from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
 from longshore.app.statistics.distribution import distribution_of
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Usage, suggest_requests
@@ -119,7 +119,7 @@ def example_page(words: str = "warp", log: Sequence[str] = ("Segmentation fault"
         cpu_efficiency=distribution_of([0.5] * 20),
         core_s=sum(times),
     )
-    lost = LostTime(attempts=6, run_s=12.0, core_s=12.0)
+    lost = BadputSum(attempts=6, run_s=12.0, core_s=12.0)
     warp = AttemptStatistics(
         jobs=3, attempts=7, unfinished=1, retries=4, badput=lost, badput_causes={Cause.SIGNAL: lost}, core_s=12.0
     )

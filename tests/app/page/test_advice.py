@@ -7,18 +7,18 @@ from tests.app.page.page_examples import MIB, example_page, requests_of
 
 from longshore.app.page.advice import find_advice
 from longshore.app.page.page_data import PageAdvice, RunPage
-from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
 from longshore.model.run.states import Cause
 
 
 def with_hosts(failed: dict[str, tuple[int, int]]) -> RunPage:
     """A page with so many failed and ended attempts per host."""
     hosts = {
-        name: AttemptStatistics(attempts=ended, badput=LostTime(attempts=bad)) for name, (bad, ended) in failed.items()
+        name: AttemptStatistics(attempts=ended, badput=BadputSum(attempts=bad)) for name, (bad, ended) in failed.items()
     }
     total = AttemptStatistics(
         attempts=sum(ended for _, ended in failed.values()),
-        badput=LostTime(attempts=sum(bad for bad, _ in failed.values())),
+        badput=BadputSum(attempts=sum(bad for bad, _ in failed.values())),
     )
     return msgspec.structs.replace(example_page(), hosts=hosts, total=total)
 

@@ -188,13 +188,13 @@ def test_memory_beyond_the_request_is_right_of_its_line() -> None:
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_a_share_is_as_wide_as_it_says(lost: float, rest: float) -> None:
-    svg = draw_share("badput", "Badput", lost, lost + rest)
-    assert bool(svg) == (lost + rest > 0.0)
+def test_a_share_is_as_wide_as_it_says(bad: float, rest: float) -> None:
+    svg = draw_share("badput", "Badput", bad, bad + rest)
+    assert bool(svg) == (bad + rest > 0.0)
     if svg:
         whole, part = parse(svg).findall(f"{SVG}rect")
         assert 0.0 <= float(part.get("width", "")) <= float(whole.get("width", ""))
-        assert title_of(svg) == f"Badput: {lost / (lost + rest):.1%}"
+        assert title_of(svg) == f"Badput: {bad / (bad + rest):.1%}"
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=30))

@@ -14,9 +14,9 @@ from tests.app.written_run import NOW, WrittenRun, course
 from longshore.app.inspect.logs import find_logs
 from longshore.app.job.explain_job import explain_job
 from longshore.app.report.report import report_run
+from longshore.app.text.styled import plain
 from longshore.cli.show.run_screen import frame_lines
 from longshore.cli.show.run_summary_text import run_summary_lines
-from longshore.cli.show.styled import plain
 from longshore.cli.terminal import Terminal
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
 from longshore.model.run.event import Deleted

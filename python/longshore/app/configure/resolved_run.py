@@ -293,7 +293,12 @@ def service_context(
     return Context(
         settings=service_settings(configuration, service, settings),
         # The section of the site has job values, too.
-        site=Site(name=configuration.site, settings={**plain_map(section), **settings}, origin=site.origin),
+        site=Site(
+            name=configuration.site,
+            settings={**plain_map(section), **settings},
+            origin=site.origin,
+            origins=site.origins,
+        ),
         paths=run,
         templates=template_texts(type(service))
         | {name: shipped_path("bin", name).read_text("utf-8") for name in ("longshore-job", "longshore-stage")}

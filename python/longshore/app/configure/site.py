@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ class ResolvedSite:
     limits: SiteLimits
     notes: tuple[str, ...] = ()
     origin: Origin | None = None
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """As those of `longshore.contract.context.Site`."""
 
     @property
     def umask(self) -> int | None:
@@ -222,6 +224,7 @@ def resolve_site(
     whole = site_description(config, name, dict.fromkeys([*keys, short_name(service)]))
     notes = []
     settings: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
     own: Node | None = None
     for key, node in map_items(whole).items():
         findings = check_schema(Node({key: node}, node.origin), schema)
@@ -235,6 +238,8 @@ def resolve_site(
             own = node
         elif node.value is not None:
             settings[key] = plain_value(node)
+            origins[key] = node.origin
+            origins |= {f"{key}.{part}": item.origin for part, item in map_items(node).items()}
     scope = Scope(current={"curr_site": name}, env=env)
     for key in _EXPANDED_KEYS:
         if isinstance(settings.get(key), str):
@@ -242,7 +247,9 @@ def resolve_site(
             settings[key] = template.render({})
     limits, raised = combine_limits(profile, own, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
-    return ResolvedSite(name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin)
+    return ResolvedSite(
+        name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin, origins=origins
+    )
 
 
 def refuse_missing_scratch(config: Config, site: ResolvedSite) -> None:

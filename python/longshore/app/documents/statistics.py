@@ -12,7 +12,7 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
 if TYPE_CHECKING:
-    from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+    from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
     from longshore.app.statistics.distribution import Distribution
     from longshore.app.statistics.request_advice import RequestAdvice
     from longshore.app.statistics.run_statistics import RunStatistics
@@ -37,7 +37,7 @@ class DistributionEntry(DocumentEntry, frozen=True):
     """Sum."""
 
 
-class LostTimeEntry(DocumentEntry, frozen=True):
+class BadputEntry(DocumentEntry, frozen=True):
     """Badput: attempts that did not succeed, and what they took."""
 
     attempts: Count
@@ -74,9 +74,9 @@ class StatisticsEntry(DocumentEntry, frozen=True):
     """Attempts whose end is not known."""
     retries: Count
     """Attempts that are not the first of their job."""
-    badput: LostTimeEntry
+    badput: BadputEntry
     """Attempts that did not succeed."""
-    badput_causes: Mapping[Cause, LostTimeEntry]
+    badput_causes: Mapping[Cause, BadputEntry]
     """The same per cause."""
     core_s: Seconds | None
     """Run time of all attempts that ended, each times the requested processors; null if it is unknown of all that
@@ -175,8 +175,8 @@ def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
     return StatisticsEntry.from_record(
         statistics,
         core_s=statistics.known_core_s,
-        badput=_lost_time(statistics.badput),
-        badput_causes={cause: _lost_time(each) for cause, each in statistics.badput_causes.items()},
+        badput=_badput_entry(statistics.badput),
+        badput_causes={cause: _badput_entry(each) for cause, each in statistics.badput_causes.items()},
         **{
             name: _distribution(getattr(statistics, name))
             for name in ("wait_s", "run_s", "cpu_efficiency", "peak_memory_b", "memory_share")
@@ -184,8 +184,8 @@ def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
     )
 
 
-def _lost_time(lost: LostTime) -> LostTimeEntry:
-    return LostTimeEntry.from_record(lost, run_s=lost.known_run_s, core_s=lost.known_core_s)
+def _badput_entry(badput: BadputSum) -> BadputEntry:
+    return BadputEntry.from_record(badput, run_s=badput.known_run_s, core_s=badput.known_core_s)
 
 
 def _distribution(found: Distribution) -> DistributionEntry:

@@ -133,11 +133,11 @@ def _failed_jobs(groups: list[Failure]) -> str:
 def _advise_on_refusals(page: RunPage) -> Iterator[PageAdvice]:
     """Yield advice on labels whose jobs the workload manager refused."""
     for row in page.labels:
-        if lost := row.statistics.badput_causes.get(Cause.SUBMIT):
+        if badput := row.statistics.badput_causes.get(Cause.SUBMIT):
             yield PageAdvice(
                 label=row.name,
                 text=f"Change what {row.name} requests: it was refused",
-                why=f"{count_noun(lost.attempts, 'attempt')} could not be submitted or started.",
+                why=f"{count_noun(badput.attempts, 'attempt')} could not be submitted or started.",
             )
 
 

@@ -145,12 +145,12 @@ def _figures(page: RunPage) -> dict[str, Any]:
 
 
 def _badput_rows(rows: Iterable[LabelRow]) -> Iterator[tuple[LabelRow, float | None, Markup]]:
-    """Yield the labels with failed attempts, the most time lost first, with the share of their run time and its bar."""
+    """Yield the labels with failed attempts, the most badput first, with the share of their run time and its bar."""
     for number, row in enumerate(_waste(rows)):
-        lost = row.statistics.badput.run_s
-        whole = lost + (row.statistics.run_s.total or 0.0)
-        bar = draw_share(f"badput-{number}", f"Badput of {row.name}", lost, whole)
-        yield row, lost / whole if whole else None, bar
+        badput = row.statistics.badput.run_s
+        whole = badput + (row.statistics.run_s.total or 0.0)
+        bar = draw_share(f"badput-{number}", f"Badput of {row.name}", badput, whole)
+        yield row, badput / whole if whole else None, bar
 
 
 def _label_rows(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -264,6 +264,6 @@ def _has_trouble(counts: Mapping[JobState, int]) -> bool:
 
 
 def _waste(rows: Iterable[LabelRow]) -> list[LabelRow]:
-    """Return the labels with failed attempts, the most time lost first."""
+    """Return the labels with failed attempts, the most badput first."""
     bad = [row for row in rows if row.statistics.badput.attempts]
     return sorted(bad, key=lambda row: -row.statistics.badput.run_s)

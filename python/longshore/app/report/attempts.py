@@ -1,4 +1,4 @@
-"""Attempt collector: counts, ends, run times and lost time of a run's attempts, from its events.
+"""Attempt collector: counts, ends, run times and badput of a run's attempts, from its events.
 
 Counts are always collected; the newest attempt of each job on request.
 """

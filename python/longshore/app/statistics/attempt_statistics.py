@@ -15,7 +15,7 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
 
-class LostTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BadputSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Badput: attempts that did not succeed, and what they took.
 
     Attributes
@@ -85,8 +85,8 @@ class AttemptStatistics(msgspec.Struct, frozen=True, kw_only=True):
     cpu_efficiency: Distribution = Distribution()
     peak_memory_b: Distribution = Distribution()
     memory_share: Distribution = Distribution()
-    badput: LostTime = LostTime()
-    badput_causes: Mapping[Cause, LostTime] = msgspec.field(default_factory=dict)
+    badput: BadputSum = BadputSum()
+    badput_causes: Mapping[Cause, BadputSum] = msgspec.field(default_factory=dict)
     core_s: float = 0.0
     unknown_run: int = 0
     cpu_s: float = 0.0
@@ -156,12 +156,12 @@ class _Values:
                 if each.peak_memory_b is not None and request.memory_b
             ]
         )
-        self.badput: dict[Cause, list[LostTime]] = {}
+        self.badput: dict[Cause, list[BadputSum]] = {}
         for attempt, core in zip(ended, core_s, strict=True) if self.succeeded < len(ended) else ():
             if attempt.cause is not None:
                 is_unknown = attempt.run_s is None and attempt.started_at is not None
-                lost = LostTime(attempts=1, run_s=attempt.run_s or 0.0, core_s=core, unknown=int(is_unknown))
-                self.badput.setdefault(attempt.cause, []).append(lost)
+                badput = BadputSum(attempts=1, run_s=attempt.run_s or 0.0, core_s=core, unknown=int(is_unknown))
+                self.badput.setdefault(attempt.cause, []).append(badput)
 
 
 def summarize_attempts(
@@ -207,7 +207,7 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
     succeeded = sum(part.succeeded for part in parts)
     started = sum(part.started for part in parts)
     causes = {
-        cause: _sum_lost_time([lost for part in parts for lost in part.badput.get(cause, ())])
+        cause: _sum_badput([each for part in parts for each in part.badput.get(cause, ())])
         for cause in sorted({cause for part in parts for cause in part.badput})
     }
 
@@ -227,7 +227,7 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
         cpu_efficiency=distribution([part.cpu_efficiency for part in parts], succeeded),
         peak_memory_b=distribution([part.peak_memory_b for part in parts], succeeded),
         memory_share=distribution([part.memory_share for part in parts], succeeded),
-        badput=_sum_lost_time(list(causes.values())),
+        badput=_sum_badput(list(causes.values())),
         badput_causes=causes,
         core_s=sum(part.core_s for part in parts),
         unknown_run=sum(part.unknown_run for part in parts),
@@ -235,8 +235,8 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
     )
 
 
-def _sum_lost_time(parts: Sequence[LostTime]) -> LostTime:
-    return LostTime(
+def _sum_badput(parts: Sequence[BadputSum]) -> BadputSum:
+    return BadputSum(
         attempts=sum(part.attempts for part in parts),
         run_s=sum(part.run_s for part in parts),
         core_s=sum(part.core_s for part in parts),

@@ -49,6 +49,10 @@ class StageResult:
     seconds: float = 0.0
     peak_memory_b: int = 0
 
+    def describe(self) -> str:
+        """Return a line with what was made, the time and the memory."""
+        return f"{self.stage}: {self.made} ({self.seconds:.2f} s, peak memory {self.peak_memory_b / 2**20:.0f} MiB)"
+
 
 def run_stages(
     path: Path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -157,20 +157,18 @@ def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry
 
 def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
     """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
-    from longshore.cli.show.changes_text import change_lines
+    from longshore.app.changes.changes_text import change_lines
+    from longshore.app.changes.take_changes import takes_changes
 
-    if comparison.note:
-        _refuse_changes(opened, comparison, options)
-        return False
-    if comparison.error is not None and (options.choice == "with" or run_options.dry_run or comparison.sets):
-        raise comparison.error
+    if takes_changes(opened, comparison, is_wanted=options.choice == "with"):
+        return True
     if not comparison.differs:
-        if options.choice == "with" and comparison.lost_outputs:
-            return True
         if options.choice == "with" and not run_options.as_json:
             print_notes(["nothing changed that changes a job: the run goes on as it was"])
         return False
-    if options.choice == "with" or run_options.dry_run or comparison.asked_only:
+    if run_options.dry_run:
+        if comparison.error is not None:
+            raise comparison.error
         return True
     lines = list(change_lines(comparison))
     if run_options.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()) or comparison.error is not None:
@@ -195,15 +193,6 @@ def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, 
     return bool(answer == _ANSWERS[0])
 
 
-def _refuse_changes(opened: OpenRun, comparison: RunComparison, options: ChangeOptions) -> None:
-    """Refuse changes that the user asks for, where nothing could be compared."""
-    if options.choice == "with" or comparison.sets:
-        raise SubmissionRefusedError(
-            f"run '{opened.card.id}' cannot take changes: {comparison.note}",
-            hint="Run it as it was with --as-it-was, or submit its configuration as a new run.",
-        )
-
-
 def read_answer(text: str) -> str:
     """Return the answer that a text begins, or that it means in other words; raises `click.UsageError` for others."""
     word = text.strip().lower()
@@ -217,12 +206,12 @@ def read_answer(text: str) -> str:
 
 def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
+    from longshore.app.changes.changes_text import change_lines, unchanged_notes, verdict_lines
     from longshore.app.documents.restart import add_end, restart_document
-    from longshore.cli.show.changes_text import change_lines, verdict_lines
     from longshore.cli.submit_options import follow_to_end, print_outcome
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison
-    notes = [] if plan.comparison is not None else list(_comparison_notes(comparison))
+    notes = [] if plan.comparison is not None or comparison is None else list(unchanged_notes(comparison))
     submitted = bool(plan.total or plan.unfinished) and not options.dry_run
     if not options.as_json:
         print_notes(notes)
@@ -257,18 +246,6 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     if report is not None:
         return print_outcome(opened.reference, report, quiet=options.as_json)
     return INTERRUPTED if submitted and options.wait else 0
-
-
-def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:
-    """Yield what a comparison without a difference says for all that."""
-    if comparison is None or comparison.differs:
-        return
-    if comparison.note:
-        yield f"the run goes on as it was: {comparison.note}"
-    if comparison.stale_graph:
-        yield comparison.stale_graph
-    if comparison.lost_outputs:
-        yield comparison.describe_lost_outputs()
 
 
 def _print_plan(plan: RestartPlan, run: str, labels: Collection[str]) -> None:

@@ -14,7 +14,6 @@ from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
-    from longshore.app.submit.stage_results import StageResult
 
 
 @click.command(epilog="Example: longshore acquire mosaic.yaml")
@@ -74,12 +73,8 @@ def _run_stages(
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return
     for result in stages:
-        click.echo(escape_controls(_result_line(result)))
+        click.echo(escape_controls(result.describe()))
     for name, count in stages[-1].labels.items():
         click.echo(escape_controls(f"  {name}: {count}"))
     if submit_dir:
         click.echo(f"Submit dir: {submit_dir}")
-
-
-def _result_line(result: StageResult) -> str:
-    return f"{result.stage}: {result.made} ({result.seconds:.2f} s, peak memory {result.peak_memory_b / 2**20:.0f} MiB)"

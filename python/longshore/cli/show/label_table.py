@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from longshore.app.text.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 from longshore.cli.show.format import format_duration, format_size
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 from longshore.model.run.report import LabelSummary, RunReport
 from longshore.model.run.states import JobState
 

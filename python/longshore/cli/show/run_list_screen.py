@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from longshore.app import api
+from longshore.app.text.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 from longshore.cli.show.format import escape_controls
 from longshore.cli.show.report_text import sort_by_id
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import RunReport
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from longshore.app.text.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 from longshore.cli.show.format import (
     escape_controls,
     failure_text,
@@ -16,7 +17,6 @@ from longshore.cli.show.format import (
 from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.report_text import fact_lines, label_warnings
 from longshore.cli.show.run_summary_text import describe_hopeless, removals_text, run_summary_lines
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import JobFailure, RunningJob, RunReport
 from longshore.model.run.states import JobState

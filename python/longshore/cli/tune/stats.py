@@ -19,7 +19,7 @@ from longshore.cli.options import JSON, print_json, print_notes
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, a row per run, label and host.")
 @JSON
 def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
-    """Print waits, run times, use of processors and memory, retries and lost hours, per label and host.
+    """Print waits, run times, use of processors and memory, retries and badput, per label and host.
 
     Several runs stand side by side. A name that is no run is a label of the runs, or of the last run.
     """
@@ -32,15 +32,16 @@ def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: boo
 
         print_json(stats_document(found, selected, as_of=time.time()))
     elif as_csv:
-        from longshore.cli.tune.statistics_csv import write_csv
+        from longshore.app.statistics.statistics_rows import write_csv
 
         if sys.stdout:
             write_csv(found, sys.stdout)
     else:
-        from longshore.cli.show.styled import lines_text
+        from longshore.app.statistics.statistics_table import statistics_lines
+        from longshore.app.text.styled import lines_text
         from longshore.cli.terminal import Terminal, measure_terminal
-        from longshore.cli.tune.statistics_table import statistics_lines
 
         terminal = measure_terminal(sys.stdout) if sys.stdout else Terminal()
-        click.echo(lines_text(statistics_lines(found, terminal), color=terminal.has_color))
+        lines = statistics_lines(found, terminal.width, has_unicode=terminal.has_unicode)
+        click.echo(lines_text(lines, color=terminal.has_color))
     print_notes(str(damage) for run in opened for damage in run.damages)

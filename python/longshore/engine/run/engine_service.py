@@ -33,7 +33,7 @@ from longshore.contract.executor import Executor, HostBound
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine.journal.chain import lives
-from longshore.engine.journal.journal import count_fruitless_lives, newest_life
+from longshore.engine.journal.journal import count_fruitless_lives
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
@@ -44,7 +44,7 @@ from longshore.engine.rundir.interventions import (
     is_refused,
     write_intervention,
 )
-from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
+from longshore.engine.rundir.liveness import is_engine_alive, last_log_line
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
@@ -127,10 +127,12 @@ class EngineService(
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
+        from longshore.engine.run.new_life import refuse_if_alive
+
         if take_over:
             kill_local_engine(run)
         else:
-            self._refuse_if_alive(run)
+            refuse_if_alive(run, self.is_alive)
         refuse_if_lives_lost(run)
         if self._finished(run):
             return None
@@ -140,7 +142,9 @@ class EngineService(
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs the jobs again that did not succeed."""
-        self._refuse_if_alive(run)
+        from longshore.engine.run.new_life import refuse_if_alive
+
+        refuse_if_alive(run, self.is_alive)
         refuse_if_lives_lost(run)
         end = self._finished(run)
         anyway = changes.from_labels or changes.has_new_workflow
@@ -346,26 +350,6 @@ class EngineService(
             return
         for problem in self.request_problems(request, source, settings):
             raise RequestError(problem.message, hint=problem.hint)
-
-    def _refuse_if_alive(self, run: RunPaths) -> None:
-        if self.is_alive(run):
-            snapshot = read_snapshot(run)
-            state = snapshot.state if snapshot else JobState.RUNNING
-            if snapshot and snapshot.host != host_name():
-                raise SubmissionRefusedError(
-                    f"'{run.root}' is {state}: its engine on '{snapshot.host}' wrote a snapshot a moment ago",
-                    hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
-                    f"{hint_reference(run)} --take-over",
-                )
-            hint = "Wait for it, or cancel the run first."
-            if find_stall_start(run, snapshot, time.time()):
-                reference = hint_reference(run)
-                hint = f"It has written nothing for a while. If it hangs: longshore resume {reference} --take-over"
-            from longshore.engine.run.new_life import describe_engine
-
-            life = newest_life(run.journal)
-            engine = f": {describe_engine(run, life)}" if life else ""
-            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
 
     def _finished(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None

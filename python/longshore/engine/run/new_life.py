@@ -1,25 +1,32 @@
-"""Starts an engine and waits until its life has begun; tells who else took the run over, or why it did not begin."""
+"""Starts an engine and waits until its life has begun; tells which other engine has the run, or why none began."""
 
 from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import first_event, life_path, lives
+from longshore.engine.journal.journal import newest_life
+from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.owner import user_name_of
+from longshore.world.runs.run_directory import read_snapshot
 
 _START_TIMEOUT_S: Final = 60.0
 """Time that an engine may take to begin: reading a million jobs takes a while."""
+_END_TIMEOUT_S: Final = 10.0
+"""Time that an engine may take to end once its run is over, before it is called alive."""
 _POLL_S: Final = 0.02
 _LOG_WORDS_B: Final = 1 << 16
 
@@ -84,6 +91,38 @@ def describe_engine(run: RunPaths, life: Life) -> str:
     except OSError:
         user = "?"
     return f"engine {life.life} (process {life.pid} of '{user}' on '{life.host}')"
+
+
+def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreachable]) -> None:
+    """Refuse a new life while an engine is alive; one of this host whose run is over gets the time to end.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        An engine is alive, or nothing tells whether one is.
+    """
+    deadline = time.monotonic() + _END_TIMEOUT_S
+    while is_alive(run):
+        snapshot = read_snapshot(run)
+        state = snapshot.state if snapshot else JobState.RUNNING
+        if snapshot and snapshot.host != host_name():
+            raise SubmissionRefusedError(
+                f"'{run.root}' is {state}: its engine on '{snapshot.host}' wrote a snapshot a moment ago",
+                hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
+                f"{hint_reference(run)} --take-over",
+            )
+        if state not in TERMINAL_STATES or time.monotonic() > deadline:
+            raise _alive_error(run, snapshot, state)
+        time.sleep(_POLL_S)
+
+
+def _alive_error(run: RunPaths, snapshot: Snapshot | None, state: JobState) -> SubmissionRefusedError:
+    hint = "Wait for it, or cancel the run first."
+    if find_stall_start(run, snapshot, time.time()):
+        hint = f"It has written nothing for a while. If it hangs: longshore resume {hint_reference(run)} --take-over"
+    life = newest_life(run.journal)
+    engine = f": {describe_engine(run, life)}" if life else ""
+    return SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
 
 
 def _new_lives(run: RunPaths, known_lives: int) -> list[Life]:

@@ -181,7 +181,7 @@ class LabelSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Summary of one run: times, running jobs, waits, failures, and time lost.
+    """Summary of one run: times, running jobs, waits, failures, and badput.
 
     Attributes
     ----------

@@ -58,15 +58,21 @@ def _unlimited_resources(workflow: Workflow, capacity: Mapping[str, int]) -> Ite
 
 def _unused_site_settings(site: Site) -> Iterator[Problem]:
     """Note the site's settings without effect, for its operator."""
-    unused_keys = [f"'{key}'" for key in _UNUSED_SITE_KEYS if site.settings.get(key)]
+    unused = {key: key for key in _UNUSED_SITE_KEYS if site.settings.get(key)}
     if (site.settings.get("setup") or {}).get("submit"):
-        unused_keys.append("'setup.submit'")
+        unused["setup.submit"] = "setup.submit"
     if site.settings.get("fileSystem") == "transfer":
-        unused_keys.append("'fileSystem: transfer'")
-    if unused_keys:
+        unused["fileSystem"] = "fileSystem: transfer"
+    # Keys may be written in the profile, at the root of a configuration and by --set: a note for each of these places.
+    places: dict[tuple[str, str], list[str]] = {}
+    for key in unused:
+        origin = site.origin_of(key)
+        places.setdefault((origin.layer, origin.file) if origin else ("", ""), []).append(key)
+    for keys in places.values():
+        words = ", ".join(f"'{unused[key]}'" for key in keys)
         yield Problem(
-            message=f"the local service ignores these keys of the site '{site.name}': {', '.join(unused_keys)}",
-            origin=site.origin,
+            message=f"the local service ignores these keys of the site '{site.name}': {words}",
+            origin=site.origin_of(keys[0]),
             fatal=False,
         )
 

@@ -64,11 +64,11 @@ def draw_memory(name: str, label: str, peaks: Sequence[float], requested: int | 
     return figure(name, title, (_WIDTH, _HEIGHT), *parts, stretch=True)
 
 
-def draw_share(name: str, what: str, lost: float, whole: float) -> Markup:
-    """Return a bar whose filled part is the share of a whole that was lost."""
+def draw_share(name: str, what: str, part: float, whole: float) -> Markup:
+    """Return a bar whose filled part is the share of a part in a whole."""
     if not whole > 0.0:
         return Markup("")
-    share = min(max(lost / whole, 0.0), 1.0)
+    share = min(max(part / whole, 0.0), 1.0)
     bar = {"x": 0, "y": 0, "width": max(_WIDTH * share, 3.0 if share else 0.0), "height": 10, "class": "s-FAILED"}
     rest = {"x": 0, "y": 0, "width": _WIDTH, "height": 10, "class": "rest"}
     return figure(name, f"{what}: {share:.1%}", (_WIDTH, 10), element("rect", rest), element("rect", bar), stretch=True)

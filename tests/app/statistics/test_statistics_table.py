@@ -14,10 +14,9 @@ from tests.app.written_run import WrittenRun
 from longshore.app.documents.statistics import stats_document
 from longshore.app.statistics.attempt_statistics import summarize_attempts
 from longshore.app.statistics.run_statistics import RunStatistics
-from longshore.cli.show.styled import plain, width_of
-from longshore.cli.terminal import Terminal
-from longshore.cli.tune.statistics_csv import write_csv
-from longshore.cli.tune.statistics_table import statistics_lines
+from longshore.app.statistics.statistics_rows import write_csv
+from longshore.app.statistics.statistics_table import statistics_lines
+from longshore.app.text.styled import plain, width_of
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
 from longshore.model.text_format import format_brief_duration, format_core_time
@@ -61,14 +60,14 @@ ATTEMPTS = [attempt(0, cause=Cause.OOM), attempt(0, 2), attempt(1), attempt(3, h
 
 
 def text(*runs: RunStatistics, width: int = 200) -> str:
-    lines = list(map(plain, statistics_lines(runs, Terminal(width=width))))
+    lines = list(map(plain, statistics_lines(runs, width)))
     assert max(map(width_of, lines)) <= width
     return "\n".join(lines)
 
 
 def test_a_run_is_shown_by_label_and_host(written: WrittenRun) -> None:
     shown = text(statistics_of(written, ATTEMPTS))
-    assert "6 jobs, 4 attempts, 1 of them a retry; 8.0h of core time, 2.0h of it lost (25.0%)" in shown
+    assert "6 jobs, 4 attempts, 1 of them a retry; 8.0h of core time, 2.0h of it badput (25.0%)" in shown
     rows = [line.split() for line in shown.splitlines()]
     assert ["a", "3", "3", "1", "1", "2.0h", "6.0h", "3.0h"] in rows
     assert ["a", *["1m05s"] * 4, *["1h00m"] * 4, *["50%"] * 4, *["3.8", "GiB"] * 4, "4", "GiB"] in rows
@@ -121,7 +120,7 @@ def test_processor_time_below_what_a_manager_measures_is_zero(written: WrittenRu
 
 def test_an_attempt_that_was_never_started_took_no_time(written: WrittenRun) -> None:
     refused = Attempt(job=0, number=1, ended_at=2.0, cause=Cause.SUBMIT)
-    assert "0s of core time, 0s of it lost" in text(statistics_of(written, [refused]))
+    assert "0s of core time, 0s of it badput" in text(statistics_of(written, [refused]))
 
 
 def test_core_time_is_in_hours_from_one_on() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from longshore.cli.show.format import format_count, format_size
-from longshore.cli.show.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
-from longshore.model.text_format import format_brief_duration, format_core_time
-
-if TYPE_CHECKING:
-    from longshore.app.statistics.attempt_statistics import AttemptStatistics
-    from longshore.app.statistics.distribution import Distribution
-    from longshore.app.statistics.run_statistics import RunStatistics
-    from longshore.cli.terminal import Terminal
+from longshore.app.statistics.attempt_statistics import AttemptStatistics
+from longshore.app.statistics.distribution import Distribution
+from longshore.app.statistics.run_statistics import RunStatistics
+from longshore.app.text.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
+from longshore.model.text_format import format_brief_duration, format_core_time, format_size
+from longshore.model.wording import count_noun
 
 MAX_HOSTS: Final = 20
 """Hosts of a run that have a row of their own; programs get all."""
@@ -30,16 +27,20 @@ class _Row(NamedTuple):
     memory_b: int | None = None
 
 
-def statistics_lines(runs: Sequence[RunStatistics], terminal: Terminal) -> list[Line]:
-    """Return the statistics of runs as lines: totals, then a table of counts, tables of measures, and one of hosts."""
+def statistics_lines(runs: Sequence[RunStatistics], width: int, *, has_unicode: bool = True) -> list[Line]:
+    """Return the statistics of runs as lines: totals, then a table of counts, tables of measures, and one of hosts.
+
+    `width` is that of the terminal; without `has_unicode`, a name is cut with three dots.
+    """
+    ellipsis = "…" if has_unicode else "..."
     lines = [line for run in runs for line in _headline(run)]
     rows = _label_rows(runs)
-    lines += [(), *table_lines([*_names("LABEL", rows, runs, terminal), *_count_columns(rows)], _GAP)]
-    for columns in _measure_tables(rows, runs, terminal):
+    lines += [(), *table_lines([*_names("LABEL", rows, runs, ellipsis), *_count_columns(rows)], _GAP)]
+    for columns in _measure_tables(rows, runs, width, ellipsis):
         lines += [(), *table_lines(columns, _GAP)]
     hosts = list(_host_rows(runs))
     if hosts:
-        lines += [(), *table_lines([*_names("HOST", hosts, runs, terminal), *_host_columns(hosts)], _GAP)]
+        lines += [(), *table_lines([*_names("HOST", hosts, runs, ellipsis), *_host_columns(hosts)], _GAP)]
         lines += list(_folded_hosts(runs))
     notes = [note for run in runs for note in _unknown_notes(run, len(runs))]
     return [*lines, *([()] if notes else []), *((Span(note, "faint"),) for note in notes)]
@@ -48,11 +49,11 @@ def statistics_lines(runs: Sequence[RunStatistics], terminal: Terminal) -> list[
 def _headline(run: RunStatistics) -> Iterator[Line]:
     total, card = run.grouped.total, run.opened.card
     yield (Span(f"{card.id}  {card.name}", "strong"), Span(f"  on {card.service}"))
-    lost = total.badput
-    share = f" ({lost.core_s / total.core_s:.1%})" if lost.core_s and total.core_s else ""
+    badput = total.badput
+    share = f" ({badput.core_s / total.core_s:.1%})" if badput.core_s and total.core_s else ""
     yield (
         Span(
-            f"  {format_count(total.jobs, 'job')}, {format_count(total.attempts, 'attempt')}, "
+            f"  {count_noun(total.jobs, 'job')}, {count_noun(total.attempts, 'attempt')}, "
             f"{total.retries} of them {'a retry' if total.retries == 1 else 'retries'}; "
             f"{_core_words(total)}{share}"
         ),
@@ -62,9 +63,9 @@ def _headline(run: RunStatistics) -> Iterator[Line]:
 def _core_words(total: AttemptStatistics) -> str:
     if total.known_core_s is None:
         return "unknown core time"
-    lost_s = total.badput.known_core_s
-    lost = "an unknown part" if lost_s is None else _core_time(lost_s)
-    return f"{_core_time(total.known_core_s)} of core time, {lost} of it lost"
+    badput_s = total.badput.known_core_s
+    badput = "an unknown part" if badput_s is None else _core_time(badput_s)
+    return f"{_core_time(total.known_core_s)} of core time, {badput} of it badput"
 
 
 def _core_time(seconds: float | None) -> str:
@@ -93,12 +94,11 @@ def _host_rows(runs: Sequence[RunStatistics]) -> Iterator[_Row]:
 def _folded_hosts(runs: Sequence[RunStatistics]) -> Iterator[Line]:
     for run in runs:
         if (more := len(run.grouped.hosts) - MAX_HOSTS) > 0:
-            yield (Span(f"... {format_count(more, 'more host')} of run {run.opened.card.id}: --json has all", "faint"),)
+            yield (Span(f"... {count_noun(more, 'more host')} of run {run.opened.card.id}: --json has all", "faint"),)
 
 
-def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], terminal: Terminal) -> list[TableColumn]:
+def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], ellipsis: str) -> list[TableColumn]:
     """Return the columns that name the rows; of several runs, each name is in its first row only."""
-    ellipsis = "…" if terminal.has_unicode else "..."
     names = [
         "" if number and rows[number - 1].name == row.name else cut_name(row.name, _NAME_WIDTH, ellipsis)
         for number, row in enumerate(rows)
@@ -120,8 +120,8 @@ def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
         column("JOBS", lambda each: str(each.jobs)),
         column("ATTEMPTS", lambda each: str(each.attempts)),
         column("RETRIES", lambda each: str(each.retries), "warning"),
-        column("LOST", lambda each: str(each.badput.attempts), "bad"),
-        column("LOST TIME", lambda each: _core_time(each.badput.known_core_s), "bad"),
+        column("BADPUT", lambda each: str(each.badput.attempts), "bad"),
+        column("BADPUT TIME", lambda each: _core_time(each.badput.known_core_s), "bad"),
         column("CORE TIME", lambda each: _core_time(each.known_core_s)),
         column("CPU TIME", _cpu_time),
     ]
@@ -146,7 +146,7 @@ def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
 
 
 def _measure_tables(
-    rows: Sequence[_Row], runs: Sequence[RunStatistics], terminal: Terminal
+    rows: Sequence[_Row], runs: Sequence[RunStatistics], width: int, ellipsis: str
 ) -> Iterator[Sequence[TableColumn]]:
     """Yield tables with minimum, median, 95th percentile and maximum, as many measures in each as fit."""
     groups = [
@@ -155,10 +155,10 @@ def _measure_tables(
         _measure_columns("CPU", "cpu_efficiency", rows, _percent),
         _memory_columns(rows),
     ]
-    names = _names("LABEL", rows, runs, terminal)
+    names = _names("LABEL", rows, runs, ellipsis)
     columns = list(names)
     for group in groups:
-        if len(columns) > len(names) and table_width([*columns, *group], _GAP) > terminal.width:
+        if len(columns) > len(names) and table_width([*columns, *group], _GAP) > width:
             yield columns
             columns = list(names)
         columns += group
@@ -208,15 +208,15 @@ def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
     total = run.grouped.total
     where = f" of run {run.opened.card.id}" if runs > 1 else ""
     parts = [
-        f"{words} ({format_count(count, 'attempt')})"
+        f"{words} ({count_noun(count, 'attempt')})"
         for measure, words in _MEASURES.items()
         if (count := getattr(total, measure).unknown) and getattr(total, measure).known
     ]
     if parts:
         yield f"Unknown{where}: {', '.join(parts)}"
     if total.unknown_run and total.known_core_s is not None:
-        yield f"Core time{where} lacks {format_count(total.unknown_run, 'attempt')} of unknown run time"
+        yield f"Core time{where} lacks {count_noun(total.unknown_run, 'attempt')} of unknown run time"
     if total.badput.unknown and total.badput.known_core_s is not None:
-        yield f"Lost time{where} lacks {format_count(total.badput.unknown, 'attempt')} of unknown run time"
+        yield f"Badput{where} lacks {count_noun(total.badput.unknown, 'attempt')} of unknown run time"
     if total.unfinished:
-        yield f"Without an end{where}: {format_count(total.unfinished, 'attempt')}, not counted above as run time"
+        yield f"Without an end{where}: {count_noun(total.unfinished, 'attempt')}, not counted above as run time"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from longshore.cli.show.format import escape_controls
 from longshore.model.run.states import JobState
+from longshore.model.text_format import escape_controls
 
 STYLES: Final[Mapping[str, str]] = {
     "good": "32",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from longshore.cli.show.format import format_count
-
-if TYPE_CHECKING:
-    from longshore.app.changes.compare import RunComparison
-    from longshore.plan.workflow_match import WorkflowMatch
+from longshore.app.changes.compare import RunComparison
+from longshore.model.wording import count_noun
+from longshore.plan.workflow_match import WorkflowMatch
 
 _MAX_KEYS: Final = 10
 _MAX_JOBS: Final = 3
@@ -25,7 +23,7 @@ def change_lines(comparison: RunComparison, *, has_verdicts: bool = False) -> It
         place = f"{change.origin}: " if change.origin else ""
         yield f"{place}{change.message}"
     if (more := len(comparison.keys) - _MAX_KEYS) > 0:
-        yield f"and {format_count(more, 'more key')}"
+        yield f"and {count_noun(more, 'more key')}"
     yield from comparison.files
     if comparison.stale_graph:
         yield comparison.stale_graph
@@ -33,6 +31,18 @@ def change_lines(comparison: RunComparison, *, has_verdicts: bool = False) -> It
         place = f"{comparison.error.origin}: " if comparison.error.origin else ""
         yield f"the run could not be prepared now: {place}{comparison.error.message}"
     yield from _job_lines(comparison, has_verdicts=has_verdicts)
+
+
+def unchanged_notes(comparison: RunComparison) -> Iterator[str]:
+    """Yield what a comparison without a difference says for all that."""
+    if comparison.differs:
+        return
+    if comparison.note:
+        yield f"the run goes on as it was: {comparison.note}"
+    if comparison.stale_graph:
+        yield comparison.stale_graph
+    if comparison.lost_outputs:
+        yield comparison.describe_lost_outputs()
 
 
 def verdict_lines(names: Sequence[str], match: WorkflowMatch, gone: Sequence[str]) -> Iterator[str]:

@@ -1,15 +1,14 @@
-"""Statistics as comma-separated values: a row per run, label and host."""
+"""Statistics as rows of a table: one per run, label and host."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
-if TYPE_CHECKING:
-    from longshore.app.statistics.attempt_statistics import AttemptStatistics
-    from longshore.app.statistics.run_statistics import RunStatistics
-    from longshore.model.workflow.request import Request
+from longshore.app.statistics.attempt_statistics import AttemptStatistics
+from longshore.app.statistics.run_statistics import RunStatistics
+from longshore.model.workflow.request import Request
 
 _COUNTS: Final = ("jobs", "attempts", "succeeded", "unfinished", "retries")
 _MEASURES: Final = ("wait_s", "run_s", "cpu_efficiency", "peak_memory_b", "memory_share")
@@ -20,27 +19,32 @@ COLUMNS: Final = (
     *(f"{measure}_{part}" for measure in _MEASURES for part in ("known", "unknown", *_QUANTILES)),
     "unknown_run",
 )
-"""Names of the columns; `group` is run, label or host, and `key` the name of the label or host. Unknown is empty."""
+"""Names of the columns; `group` is run, label or host, and `key` the name of the label or host. Unknown is ``None``."""
+
+
+def statistics_rows(run: RunStatistics) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of a run: its total, its labels, its hosts."""
+    card, grouped = run.opened.card, run.grouped
+    yield (card.id, card.name, "run", "", *_values(grouped.total))
+    for label, statistics in grouped.labels.items():
+        yield (card.id, card.name, "label", label, *_values(statistics, run.requests.get(label)))
+    for host, statistics in grouped.hosts.items():
+        yield (card.id, card.name, "host", host, *_values(statistics))
 
 
 def write_csv(runs: Iterable[RunStatistics], file: TextIO) -> None:
-    """Write the statistics of runs with a header."""
+    """Write the statistics of runs as comma-separated values with a header; unknown is empty."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for run in runs:
-        card, grouped = run.opened.card, run.grouped
-        writer.writerow((card.id, card.name, "run", "", *_values(grouped.total)))
-        for label, statistics in grouped.labels.items():
-            writer.writerow((card.id, card.name, "label", label, *_values(statistics, run.requests.get(label))))
-        for host, statistics in grouped.hosts.items():
-            writer.writerow((card.id, card.name, "host", host, *_values(statistics)))
+        writer.writerows(statistics_rows(run))
 
 
 def _values(statistics: AttemptStatistics, request: Request | None = None) -> Iterator[object]:
     for name in _COUNTS:
         yield getattr(statistics, name)
-    lost = statistics.badput
-    yield from (lost.attempts, lost.known_run_s, lost.known_core_s, statistics.known_core_s, statistics.cpu_s)
+    badput = statistics.badput
+    yield from (badput.attempts, badput.known_run_s, badput.known_core_s, statistics.known_core_s, statistics.cpu_s)
     yield from (request.cpus, request.memory_b, request.walltime_s) if request else (None, None, None)
     for measure in _MEASURES:
         found = getattr(statistics, measure)
