@@ -41,6 +41,15 @@ _IMPLIED: dict[tuple[str, ...], str] = {
 }
 """Defaults that no file of defaults has, because they depend on another key or are those of the code."""
 
+_READ = {
+    "directives": "string or array",
+    "container": "string or array",
+    "status": "object",
+    "sbatch": "string or array",
+    "bsub": "string or array",
+}
+"""Types of keys that are checked where they are read, with an example: the schema leaves them open."""
+
 _HEAD = """# Configuration keys
 
 <!-- Made by `python -m tests.house.reference` from the schema and the defaults; do not edit. -->
@@ -100,7 +109,7 @@ def _table(
     yield "| key | type | default | |"
     yield "|---|---|---|---|"
     for key, value in properties.items():
-        cells = (f"`{key}`", _type(value), _default(key, defaults, path), value.get("description", ""))
+        cells = (f"`{key}`", _type(value) or _READ[key], _default(key, defaults, path), value.get("description", ""))
         yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
     yield ""
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
@@ -174,3 +175,12 @@ def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
     said = [note for note in told.notes if "no-such-program" in note]
     assert len(said) == 1
     assert "job 'a' runs 'no-such-program', which is not on the PATH, as seen from this host" in said[0]
+
+
+def test_programs_of_a_container_are_not_looked_for(folder: Path) -> None:
+    inside = msgspec.structs.replace(SETTINGS, launcher="apptainer exec fit.sif")
+    for command in (("/opt/fit", "1"), ("fit", "1"), "fit 1"):
+        alone = msgspec.structs.replace(job("a1"), command=command)
+        boxed = msgspec.structs.replace(alone, settings=inside)
+        assert wrong(begun(folder), alone)
+        assert not wrong(begun(folder), boxed)

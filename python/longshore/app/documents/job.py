@@ -111,6 +111,8 @@ class JobDocument(_JobDocument, frozen=True, kw_only=True):
     """The cause in words, or what was wrong with an output of a success."""
     command: str
     """The command as a line for a POSIX shell, without values that look like secrets."""
+    launcher: str
+    """Prefix of the command, such as that of a container, as text of a POSIX shell; empty without one."""
     setup: Sequence[str]
     """Lines of shell that run before it."""
     environment: Mapping[str, str | None]
@@ -368,6 +370,7 @@ def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float
     return JobDocument.from_record(
         job,
         command=hide_secrets(job.line),
+        launcher=hide_secrets(job.launcher),
         setup=list(map(hide_secrets, job.setup)),
         hidden=sorted(name for name, value in job.environment.items() if value is None),
         request=request_entry(job.request),

@@ -25,6 +25,7 @@ def job_text(job: JobDetails) -> str:
         ("Retries", retries_text(job.number_of_retries, job.retry_unless_exit)),
         ("Directory", f"{'scratch, with files of ' if job.is_staged else ''}{job.working_directory}"),
         ("Log", job.log),
+        ("Launcher", hide_secrets(job.launcher)),
         ("Staged", staged_text(job.staged) if job.staged else ""),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("Tasks", str(job.tasks) if job.tasks > 1 else ""),

@@ -60,6 +60,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         reason=next((each.reason for each in attempts if each.number == number), None),
         command=command,
         line=shell_line(command),
+        launcher=settings.launcher,
         setup=settings.setup,
         environment={name: None if name in script.hidden else value for name, value in script.environment.items()},
         request=request,

@@ -44,9 +44,12 @@ class JobProgram:
 
     @property
     def is_set_by_job(self) -> bool:
-        """Whether the program can only be determined where the job runs."""
-        set_later = bool(self.job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
-        return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
+        """Whether the program can only be determined where the job runs: a container has programs of its own."""
+        settings = self.job.settings
+        set_later = bool(settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
+        if self.program is None or settings.launcher:
+            return True
+        return "<ENV:" in self.program or (set_later and "/" not in self.program)
 
 
 def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobProgram]:
