@@ -30,7 +30,7 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState, state_of_run
-from longshore.model.run.submission import RunIdentity
+from longshore.model.run.submission import RunIdentity, Submission
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import write_card, write_snapshot
@@ -62,6 +62,19 @@ def course() -> list[Event]:
     attempt(4, 1)
     events.append(Finished(state=JobState.FAILED))
     return [msgspec.structs.replace(event, n=n, t=NOW + n) for n, event in enumerate(events, start=1)]
+
+
+def finished_run(root: Path, *, retries: int = 0) -> WrittenRun:
+    """Write a run that was submitted and is over, after `course`."""
+    written = WrittenRun(root, retries=retries)
+    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
+    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
+    written.begin()
+    for event in course():
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    return written
 
 
 class WrittenRun:

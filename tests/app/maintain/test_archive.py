@@ -7,10 +7,9 @@ import os
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.app.progress_notes import ProgressNotes
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.registry import adopt
@@ -24,26 +23,18 @@ from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
 from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
 from longshore.world.archives.run_archive import write_archive
 from longshore.world.files.system import files
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.world.runs.run_directory import read_card
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> WrittenRun:
     """A registered run that is over, with a log and an output."""
-    written = WrittenRun(tmp_path / "runs" / "run", retries=1)
-    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
-    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
-    written.begin()
-    for event in course():
-        written.write(event)
-        written.know(event)
-    written.snapshot()
+    written = finished_run(tmp_path / "runs" / "run", retries=1)
     (written.run.logs / "a" / "00").mkdir(parents=True)
     (written.run.logs / "a" / "00" / "j0.1.log").write_text("hello\n", "utf-8")
     (written.run.root / "output.fits").write_bytes(b"0" * 1000)

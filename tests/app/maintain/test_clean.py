@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.inspect.logs import find_logs
 from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
@@ -24,12 +24,11 @@ from longshore.engine.keeper_io.keeper_records import KeeperRecord
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
 from longshore.world.host import host_name
 from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
 from longshore.world.runs.removed_files import read_cleanings
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.world.runs.run_directory import read_card
 
 AFTER = NOW + 1e6
 CACHES = ["cache/report.json", "cache/waiting.json", "cache/deep/events.jsonl", "cache/.x.0123456789ab.draft"]
@@ -47,16 +46,9 @@ SUCCESSFUL = {"logs/a/00/j0.1.log", "logs/a/00/j1.2.log", "logs/b/00/j3.1.log", 
 files_of_runs = st.sets(st.sampled_from([*CACHES, *DRAFTS, *OTHERS, *LOGS]))
 
 
-def finished_run(root: Path, names: set[str]) -> WrittenRun:
+def old_run(root: Path, names: set[str]) -> WrittenRun:
     """A run that is over, with some more files, all of them old."""
-    written = WrittenRun(root, retries=1)
-    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
-    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
-    written.begin()
-    for event in course():
-        written.write(event)
-        written.know(event)
-    written.snapshot()
+    written = finished_run(root, retries=1)
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +67,7 @@ def content(root: Path) -> set[str]:
 def test_exactly_what_is_shown_is_removed(names: set[str], kinds: set[RemovableKind]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "run").resolve()
-        finished_run(root, names)
+        old_run(root, names)
         before = content(root)
         plan = plan_clean(CleanRequest(references=[str(root)], kinds=kinds), now=AFTER)
         assert content(root) == before
@@ -100,7 +92,7 @@ class Killed(BaseException):
 def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         root = Path(folder, "run").resolve()
-        finished_run(root, {*CACHES, *DRAFTS, *OTHERS, *LOGS})
+        old_run(root, {*CACHES, *DRAFTS, *OTHERS, *LOGS})
         request = CleanRequest(references=[str(root)])
         plan = plan_clean(request, now=AFTER)
         damages = verify_run(open_run(str(root)), ProgressNotes()).damages
@@ -126,7 +118,7 @@ def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number
 
 
 def test_a_removed_log_is_told_as_removed(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "run", set(LOGS)).run
+    run = old_run(tmp_path / "run", set(LOGS)).run
     clean(plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER), now=AFTER)
     opened = open_run(str(run.root))
     (run.root / LOGS[1]).unlink()
@@ -142,7 +134,7 @@ def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "j0.1.log").write_text("kept", "utf-8")
     (outside / ".x.0123456789ab.draft").write_text("kept", "utf-8")
-    run = finished_run(tmp_path / "run", set()).run
+    run = old_run(tmp_path / "run", set()).run
     run.cache.symlink_to(outside)
     (run.logs / "a").mkdir(parents=True)
     (run.logs / "a" / "00").symlink_to(outside)
@@ -152,13 +144,13 @@ def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_over_or_too_young_stays_as_it_is(tmp_path: Path) -> None:
-    live = finished_run(tmp_path / "live", {*CACHES, *LOGS})
+    live = old_run(tmp_path / "live", {*CACHES, *LOGS})
     lines = live.journal.read_bytes().splitlines(keepends=True)
     live.journal.write_bytes(b"".join(lines[:-1]))
     live.run.status.unlink()
     plan = plan_clean(CleanRequest(references=[str(live.run.root)]), now=AFTER)
     assert (plan.files, plan.skipped) == ((), (("k7f3aa", "it is not over"),))
-    over = finished_run(tmp_path / "over", {*CACHES, *LOGS})
+    over = old_run(tmp_path / "over", {*CACHES, *LOGS})
     request = CleanRequest(references=[str(over.run.root)], older_than_s=1e7)
     assert plan_clean(request, now=AFTER).skipped == (("k7f3aa", "it ended too recently for --older-than"),)
     plan = plan_clean(CleanRequest(references=[str(over.run.root)]), now=AFTER)
@@ -171,7 +163,7 @@ def test_a_run_that_is_not_over_or_too_young_stays_as_it_is(tmp_path: Path) -> N
 
 
 def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "runs" / "run", set()).run
+    run = old_run(tmp_path / "runs" / "run", set()).run
     old, young = state_folder() / "probes" / "a.json", state_folder() / "probes" / "b.json"
     for path, at in ((old, NOW), (young, AFTER)):
         path.parent.mkdir(exist_ok=True)
@@ -203,7 +195,7 @@ def keeper_file(run: RunPaths, tmp: Path, *, host: str = "") -> Path:
 
 
 def test_temporary_directories_that_killed_keepers_left_go(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "run", set()).run
+    run = old_run(tmp_path / "run", set()).run
     folders = [tmp_path / f"{temporary_prefix()}{name}" for name in ("left", "gone", "damaged", "far", "link")]
     left, gone, damaged, far, link = folders
     strange = tmp_path / "strange"
@@ -224,7 +216,7 @@ def test_temporary_directories_that_killed_keepers_left_go(tmp_path: Path) -> No
 
 
 def test_a_damaged_run_is_skipped_with_the_reason(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "run", {*CACHES, *LOGS}).run
+    run = old_run(tmp_path / "run", {*CACHES, *LOGS}).run
     run.card.write_text("{", "utf-8")
     plan = plan_clean(CleanRequest(), now=AFTER)
     assert not plan.files
@@ -238,7 +230,7 @@ def test_a_damaged_run_is_skipped_with_the_reason(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_a_run_of_another_user_is_not_cleaned(tmp_path: Path) -> None:
-    run = finished_run(tmp_path / "run", {*CACHES, *LOGS}).run
+    run = old_run(tmp_path / "run", {*CACHES, *LOGS}).run
     os.chown(run.root, 12345, 12345)
     with pytest.raises(SubmissionRefusedError, match="belongs to the user '12345'"):
         plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER)

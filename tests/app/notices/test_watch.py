@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.app.written_run import finished_run
 
 from longshore.app.notices import watch
 from longshore.engine.rundir.notice_log import encode_notice_rules, read_notice_records
 from longshore.model.notice import NoticeEvent, NoticeRule
-from longshore.model.run.submission import Submission
-from longshore.world.runs.run_directory import write_card
 
 
 def test_a_run_that_cannot_be_read_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_MAX_PAUSE_S", 0.01)
-    written = WrittenRun(tmp_path / "run")
-    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
-    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
-    written.begin()
-    for event in course():
-        written.write(event)
-        written.know(event)
-    written.snapshot()
+    written = finished_run(tmp_path / "run")
     sent = tmp_path / "sent.txt"
     rule = NoticeRule(name="mail", events=(NoticeEvent.END,), command=f"cat >> {sent}")
     written.run.notice_rules.write_bytes(encode_notice_rules([rule]))
