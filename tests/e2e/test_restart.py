@@ -131,6 +131,14 @@ def test_of_two_restarts_at_once_each_is_told_what_became_of_it(cli: Cli, write_
     assert sorted(_asked(run, ORDER.index("b"))[1:]) == [value << 20 for value in taken], "no order was taken back"
 
 
+def test_each_restart_is_a_submission(cli: Cli, write_run: WriteRun) -> None:
+    run = cli("submit", write_run(YAML, CHAIN), "--wait", "--json").json["submit_dir"]
+    for _ in range(2):
+        assert cli("restart", run, "--wait").returncode == 19, "right after the end of the run"
+    card = json.loads(Path(run, "run.json").read_text("utf-8"))
+    assert [submission["by"] for submission in card["submissions"]] == ["submit", "restart", "restart"]
+
+
 def test_what_is_under_way_when_the_engine_died_is_not_run_a_second_time(cli: Cli, write_run: WriteRun) -> None:
     slow = "runQuantumCommand: sleep 60\nrequestMemory: 10\n"
     run = cli("submit", write_run(slow, CHAIN), "--json").json["submit_dir"]

@@ -1122,6 +1122,26 @@ def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = F
     return compare_run(run, sets, graph_folder=next_folder(run.run) if new_graph else None)
 
 
+def takes_changes(run: OpenRun, comparison: RunComparison, *, is_wanted: bool) -> bool:
+    """Return whether a restart takes the changes of a comparison.
+
+    Parameters
+    ----------
+    is_wanted
+        Whether the user asks for them. Other changes are taken only if they all come from ``--set``.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The user asks for changes, and nothing could be compared.
+    LongshoreError
+        The user asks for changes, and the run could not be prepared now.
+    """
+    from longshore.app.changes import take_changes
+
+    return take_changes.takes_changes(run, comparison, is_wanted=is_wanted)
+
+
 def plan_restart(
     run: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None, *, ignores_lost: bool = False
 ) -> RestartPlan:

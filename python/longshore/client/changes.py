@@ -21,13 +21,12 @@ class ChosenChanges(NamedTuple):
 
 def choose_changes(opened: OpenRun, *, with_changes: bool | None) -> ChosenChanges:
     """Choose what a restart takes of the changes since its run was made, as `Run.restart` documents."""
-    from longshore.app.changes.changes_text import change_lines, unchanged_notes
-    from longshore.app.changes.take_changes import takes_changes
+    from longshore.app.text.changes_text import change_lines, unchanged_notes
 
     if with_changes is False:
         return ChosenChanges()
     comparison = api.compare_run(opened)
-    if takes_changes(opened, comparison, is_wanted=bool(with_changes)):
+    if api.takes_changes(opened, comparison, is_wanted=bool(with_changes)):
         return ChosenChanges(comparison, tuple(change_lines(comparison)))
     if not comparison.differs:
         return ChosenChanges(notes=tuple(unchanged_notes(comparison)))

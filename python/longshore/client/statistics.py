@@ -63,7 +63,7 @@ class StatisticsTable:
         """
         import pandas as pd
 
-        from longshore.app.statistics.statistics_rows import COLUMNS, statistics_rows
+        from longshore.app.text.statistics_rows import COLUMNS, statistics_rows
 
         return pd.DataFrame(list(statistics_rows(self._found)), columns=list(COLUMNS))
 
@@ -74,7 +74,7 @@ class StatisticsTable:
 
     def __str__(self) -> str:
         """Return the tables as text, in the width of the terminal; 80 columns without one."""
-        from longshore.app.statistics.statistics_table import statistics_lines
+        from longshore.app.text.statistics_table import statistics_lines
         from longshore.app.text.styled import lines_text
 
         return lines_text(statistics_lines([self._found], shutil.get_terminal_size().columns), color=False)

@@ -197,8 +197,9 @@ def _begin_submission(opened: OpenRun, comparison: RunComparison | None) -> Mani
 def _record_submission(opened: OpenRun, submission: Submission) -> RunIdentity:
     # Read again: another restart may have happened in between.
     card = read_card(opened.run)
-    if any((each.id, each.by) == (submission.id, submission.by) for each in card.submissions[-1:]):
-        # A mirror has it already.
+    is_known = any((each.id, each.by) == (submission.id, submission.by) for each in card.submissions[-1:])
+    if is_known and submission.id != card.id:
+        # A mirror has it already. The submissions of an engine share the id of the run.
         return card
     card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
     write_card(opened.run, card)

@@ -1,1 +1,1 @@
-"""Text for terminals and for `print`: lines of styled spans, and tables of them."""
+"""Text that commands print and records show: styled lines, tables of them, and sentences on changes (pure)."""

@@ -157,10 +157,9 @@ def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry
 
 def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
     """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
-    from longshore.app.changes.changes_text import change_lines
-    from longshore.app.changes.take_changes import takes_changes
+    from longshore.app.text.changes_text import change_lines
 
-    if takes_changes(opened, comparison, is_wanted=options.choice == "with"):
+    if api.takes_changes(opened, comparison, is_wanted=options.choice == "with"):
         return True
     if not comparison.differs:
         if options.choice == "with" and not run_options.as_json:
@@ -206,8 +205,8 @@ def read_answer(text: str) -> str:
 
 def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
-    from longshore.app.changes.changes_text import change_lines, unchanged_notes, verdict_lines
     from longshore.app.documents.restart import add_end, restart_document
+    from longshore.app.text.changes_text import change_lines, unchanged_notes, verdict_lines
     from longshore.cli.submit_options import follow_to_end, print_outcome
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison

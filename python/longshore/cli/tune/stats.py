@@ -32,12 +32,12 @@ def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: boo
 
         print_json(stats_document(found, selected, as_of=time.time()))
     elif as_csv:
-        from longshore.app.statistics.statistics_rows import write_csv
+        from longshore.app.text.statistics_rows import write_csv
 
         if sys.stdout:
             write_csv(found, sys.stdout)
     else:
-        from longshore.app.statistics.statistics_table import statistics_lines
+        from longshore.app.text.statistics_table import statistics_lines
         from longshore.app.text.styled import lines_text
         from longshore.cli.terminal import Terminal, measure_terminal
 

@@ -103,7 +103,7 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
     """
     deadline = time.monotonic() + _END_TIMEOUT_S
     while is_alive(run):
-        snapshot = read_snapshot(run)
+        snapshot, life = read_snapshot(run), newest_life(run.journal)
         state = snapshot.state if snapshot else JobState.RUNNING
         if snapshot and snapshot.host != host_name():
             raise SubmissionRefusedError(
@@ -111,16 +111,18 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
                 hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
                 f"{hint_reference(run)} --take-over",
             )
-        if state not in TERMINAL_STATES or time.monotonic() > deadline:
-            raise _alive_error(run, snapshot, state)
+        has_ended = state in TERMINAL_STATES and snapshot and life and snapshot.life == life.life
+        if not has_ended or time.monotonic() > deadline:
+            raise _alive_error(run, snapshot, life, state)
         time.sleep(_POLL_S)
 
 
-def _alive_error(run: RunPaths, snapshot: Snapshot | None, state: JobState) -> SubmissionRefusedError:
+def _alive_error(
+    run: RunPaths, snapshot: Snapshot | None, life: Life | None, state: JobState
+) -> SubmissionRefusedError:
     hint = "Wait for it, or cancel the run first."
     if find_stall_start(run, snapshot, time.time()):
         hint = f"It has written nothing for a while. If it hangs: longshore resume {hint_reference(run)} --take-over"
-    life = newest_life(run.journal)
     engine = f": {describe_engine(run, life)}" if life else ""
     return SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
 

@@ -14,8 +14,8 @@ from tests.app.written_run import WrittenRun
 from longshore.app.documents.statistics import stats_document
 from longshore.app.statistics.attempt_statistics import summarize_attempts
 from longshore.app.statistics.run_statistics import RunStatistics
-from longshore.app.statistics.statistics_rows import write_csv
-from longshore.app.statistics.statistics_table import statistics_lines
+from longshore.app.text.statistics_rows import write_csv
+from longshore.app.text.statistics_table import statistics_lines
 from longshore.app.text.styled import plain, width_of
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
