@@ -152,7 +152,7 @@ class SuggestedRequests:
 
     def __str__(self) -> str:
         """Return the YAML."""
-        return api.requests_yaml(self._advice)
+        return api.requests_yaml(self._advice).rstrip("\n")
 
     def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
         printer.text(str(self))
