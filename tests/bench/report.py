@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from tests.bench.bigrun import SIZE, engine_lock, prepare, write_journal, write_progress
+from tests.bench.figures import note_figure
 from tests.bench.processes import installed_environment
 
 from longshore.contract.context import RunPaths
@@ -46,14 +47,22 @@ def measure(command: list[str], folder: Path) -> tuple[float, ...]:
     return tuple(map(float, done.stdout.split()))
 
 
-def print_medians(what: str, command: list[str], folder: Path, number: int, *, warm: bool = True) -> None:
-    """Print medians of several rounds; a warm-up round compiles modules first."""
+def print_medians(
+    what: str, command: list[str], folder: Path, number: int, *, warm: bool = True, goal: str = "", row: str = ""
+) -> None:
+    """Print medians of several rounds, and the goal if there is one; a warm-up round compiles modules first.
+
+    `row` names the figure in the table of all benchmarks; without it, the table lacks the figure.
+    """
     if warm:
         measure(command, folder)
     wall, cpu, memory = (
         statistics.median(values) for values in zip(*(measure(command, folder) for _ in range(number)), strict=True)
     )
-    print(f"  {what:44} {wall:6.2f} s, {cpu:6.2f} s of processor, {memory:5.0f} MB")
+    shown = f"; goal: {goal}" if goal else ""
+    print(f"  {what:44} {wall:6.2f} s, {cpu:6.2f} s of processor, {memory:5.0f} MB{shown}")
+    if row:
+        note_figure(row, f"{wall:.2f} s by the clock, {cpu:.2f} s of a processor", f"goal: {goal}" if goal else "")
 
 
 def without_cache(run: RunPaths, command: list[str]) -> list[str]:
@@ -125,10 +134,22 @@ def main() -> None:
         with engine_lock(run):
             print_medians("report --id", [*longshore, "report", "--id", root], folder, options.rounds)
             print_medians(
-                "report --id --json (every job)", [*longshore, "report", "--json", "--id", root], folder, options.rounds
+                "report --id --json (every job)",
+                [*longshore, "report", "--json", "--id", root],
+                folder,
+                options.rounds,
+                goal="0.8 s",
+                row=f"`report --json` of {SIZE:,} jobs on this machine",
             )
             print_medians("status", [*longshore, "status", "--id", root], folder, options.rounds)
-            print_medians("stats", [*longshore, "stats", root], folder, options.rounds)
+            print_medians(
+                "stats",
+                [*longshore, "stats", root],
+                folder,
+                options.rounds,
+                goal="1 s",
+                row=f"`stats` of {SIZE:,} jobs",
+            )
             print_medians("suggest-resources", [*longshore, "suggest-resources", root], folder, options.rounds)
             stop = threading.Event()
             engine = threading.Thread(target=write_progress, args=(run, state, stop))
