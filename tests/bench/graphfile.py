@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from tests.bench.growth import SIZES, describe_growth
+from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
 from longshore.app.acquire.read_payload import acquire_run
@@ -161,6 +161,7 @@ def main() -> None:
     sizes = [row.tasks for row in rows]
     print(describe_growth("all s", sizes, [row.all_s for row in rows]))
     print(describe_growth("peak MB", sizes, [row.peak_mb for row in rows]))
+    note_growth("graph file to workflow, tasks", sizes, [row.all_s for row in rows], [row.peak_mb for row in rows])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 from tests.bench.graphs import parents_of
-from tests.bench.growth import SIZES, describe_growth
+from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
 from longshore.contract.batch import Limits
@@ -172,6 +172,7 @@ def main() -> None:
     sizes = [row.jobs for row in rows]
     print(describe_growth("run s", sizes, [row.run_s for row in rows]))
     print(describe_growth("peak MB", sizes, [row.memory_mb for row in rows]))
+    note_growth("simulated run, jobs", sizes, [row.run_s for row in rows], [row.memory_mb for row in rows])
 
 
 if __name__ == "__main__":

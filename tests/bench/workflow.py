@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from tests.bench.growth import SIZES, describe_growth
+from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
 import longshore
@@ -133,6 +133,8 @@ def main() -> None:
     rows = [compare(tasks, options.rounds) for tasks in sizes]
     print(describe_growth("seconds", sizes, [tasks_s + file_s for tasks_s, file_s, _ in rows]))
     print(describe_growth("MB", sizes, [peak for _, _, peak in rows]))
+    seconds = [tasks_s + file_s for tasks_s, file_s, _ in rows]
+    note_growth("`Workflow` in Python to graph file, tasks", sizes, seconds, [peak for _, _, peak in rows])
 
 
 if __name__ == "__main__":
