@@ -69,6 +69,8 @@ def test_a_run_is_shown_by_label_and_host(written: WrittenRun) -> None:
     shown = text(statistics_of(written, ATTEMPTS))
     assert "6 jobs, 4 attempts, 1 of them a retry; 8.0h of core time, 2.0h of it badput (25.0%)" in shown
     rows = [line.split() for line in shown.splitlines()]
+    assert ["LABEL", "JOBS", "ATTEMPTS", "RETRIES", "BADPUT", "BADPUT", "TIME", "CORE", "TIME", "CPU", "TIME"] in rows
+    assert "LOST" not in shown, "that is an attempt whose end cannot be known"
     assert ["a", "3", "3", "1", "1", "2.0h", "6.0h", "3.0h"] in rows
     assert ["a", *["1m05s"] * 4, *["1h00m"] * 4, *["50%"] * 4, *["3.8", "GiB"] * 4, "4", "GiB"] in rows
     assert ["n1", "2", "3", "1", "1", "2.0h", "6.0h", "3.0h", "1h00m", "1h00m", "50%"] in rows
