@@ -45,8 +45,15 @@ BENCHMARKS: Final = {
         ("throughput",),
         ("--jobs", "1000", "--rounds", "3"),
     ),
+    "throughput-shell": Benchmark(
+        "10,000 jobs of a shell's text, in four slots, beside other programs",
+        ("throughput", "--command", "true; true"),
+        ("--command", "true; true", "--jobs", "1000", "--rounds", "3"),
+    ),
     "engine": Benchmark(
-        "The engine: large runs, idle engines, latency, a million simulated jobs", ("engine",), ("--only", "argv")
+        "The engine: growth of runs, idle engines, latency, a million simulated jobs",
+        ("engine", "--only", "big,idle,latency,simulated"),
+        ("--only", "big", "--jobs", "1000"),
     ),
     "simulated": Benchmark(
         "1,000,000 jobs with failures and restarts, simulated", ("simulated",), ("1000", "10000", "100000")

@@ -22,12 +22,11 @@ from pathlib import Path
 from tests.bench.choice import known_names
 from tests.bench.processes import cpu_s
 from tests.bench.throughput import (
-    Round,
     chosen_programs,
     compare,
     comparison_parser,
+    measure_growth,
     prepare_run,
-    run_round,
     start_engine,
 )
 
@@ -57,18 +56,9 @@ def _compare(options: argparse.Namespace, command: str) -> None:
 
 
 def measure_large_runs(options: argparse.Namespace) -> None:
-    """Compare ten times the usual number of jobs with the usual number."""
-
-    def once(size: int) -> Round:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            return run_round(Path(folder), size, options.slots, "true")
-
-    for size in (options.jobs, 10 * options.jobs):
-        done = once(size)
-        print(
-            f"{size} jobs: {done.per_s:.0f} jobs/s, engine {done.engine_ms:.3f} ms of processor time per job"
-            f" and {done.engine_mb:.0f} MB, keeper {done.keeper_ms:.3f} ms and {done.keeper_mb:.0f} MB"
-        )
+    """Measure how runs grow: a tenth of the usual number of jobs, that number, and ten times as many."""
+    sizes = (options.jobs // 10, options.jobs, 10 * options.jobs)
+    measure_growth(sizes, slots=options.slots, command="true", folder=options.folder)
     subprocess.run([sys.executable, "-m", "tests.bench.memory"], check=True)
 
 

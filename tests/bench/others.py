@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from tests.bench.graphs import parents_of, write_ninja
 
-KNOWN = ("ninja", "make", "Parsl", "HyperQueue", "Snakemake")
+KNOWN = ("ninja", "make", "posix_spawn", "Parsl", "HyperQueue", "Snakemake")
 """Names of the programs."""
 
 Write = Callable[[Path, int, int, str], list[str]]
@@ -80,6 +80,8 @@ def installed_programs(python: str) -> Iterator[Other]:
     for name, write in (("ninja", _ninja), ("make", _make)):
         if path := shutil.which(name):
             yield Other(name=name, version=_first_line([path, "--version"]), write=write)
+    limit = "in a bare loop: a log per job, no order, no records"
+    yield Other(name="posix_spawn", version=limit, write=_script(sys.executable, _POSIX_SPAWN))
     for name, module, script in (("Parsl", "parsl", _PARSL), ("HyperQueue", "hyperqueue", _HYPERQUEUE)):
         code = f"import {module}; from importlib.metadata import version; print(version('{module}'))"
         if version := _first_line([python, "-c", code]):
@@ -130,6 +132,28 @@ def _script(python: str, script: str) -> Write:
 
     return write
 
+
+_POSIX_SPAWN = """
+import json, os, shutil, time
+
+given = json.load(open("given.json"))
+command = given["command"]
+needs_shell = any(sign in command for sign in ";&|<>$")
+argv = ["/bin/sh", "-c", command] if needs_shell else command.split()
+program = shutil.which(argv[0])
+running, began = 0, time.perf_counter()
+for number in range(len(given["parents"])):
+    if running == given["slots"]:
+        os.wait()
+        running -= 1
+    log = os.open(f"logs/{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.posix_spawn(program, argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, log, n) for n in (1, 2)])
+    os.close(log)
+    running += 1
+for _ in range(running):
+    os.wait()
+print("seconds", time.perf_counter() - began)
+"""
 
 _PARSL = """
 import json, time, parsl

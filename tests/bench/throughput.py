@@ -1,13 +1,18 @@
 """Compares jobs per second of the local service and other programs on one graph, in alternating rounds.
 
-Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--command WORDS] [--folder PATH]
-       [--others NAMES] [--python PATH]
+Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--command WORDS] [--growth [--million]]
+       [--folder PATH] [--others NAMES] [--python PATH]
+
+A command such as `true; true` needs a shell, here and in the other programs. The limit of the machine is a loop of
+posix_spawn(3) in the same rounds. With --growth, Longshore alone runs 1,000, 10,000 and 100,000 jobs (--million:
+1,000,000 as well), and prints how rate, time and memory grow.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -15,13 +20,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from tests.bench.choice import known_names
+from tests.bench.figures import note_figure
 from tests.bench.graphs import write_wfformat
+from tests.bench.growth import SIZES, describe_growth
 from tests.bench.others import KNOWN, Other, installed_programs
 from tests.bench.processes import cpu_s, peak_mb
 
@@ -33,10 +40,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     per_s
         Jobs per second, from the engine's first event to its last.
-    engine_ms, keeper_ms
-        Processor milliseconds per job of the engine and of the keeper.
+    engine_ms, keeper_ms, job_ms
+        Processor milliseconds per job of the engine, of the keeper, and of the job's own processes.
     engine_mb, keeper_mb
         The most memory each had.
+    end_ratio
+        Jobs per second of the last tenth, by those of the first.
     run
         The run directory.
     """
@@ -44,8 +53,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     per_s: float
     engine_ms: float
     keeper_ms: float
+    job_ms: float
     engine_mb: float
     keeper_mb: float
+    end_ratio: float
     run: Path
 
 
@@ -137,20 +148,38 @@ def run_prepared(folder: Path, run: Path, size: int) -> Round:
     with (run / "journal" / "0001.jsonl").open("rb") as file:
         lines = file.read().splitlines()
     took = json.loads(lines[-1])["t"] - json.loads(lines[0])["t"]
+    ends = list(_job_ends(run))
     return Round(
         per_s=size / took,
         engine_ms=engine.cpu_s * 1000 / size,
         keeper_ms=keeper.cpu_s * 1000 / size,
+        job_ms=sum(end["cpu"] for end in ends) * 1000 / size,
         engine_mb=engine.peak_mb,
         keeper_mb=keeper.peak_mb,
+        end_ratio=_compare_end([end["t"] for end in ends]),
         run=run,
     )
+
+
+def _job_ends(run: Path) -> Iterator[dict[str, Any]]:
+    """Yield the keepers' records of the ends of jobs that ran."""
+    for path in sorted((run / "keeper").glob("*.jsonl")):
+        with path.open("rb") as file:
+            yield from (json.loads(line) for line in file if line.startswith(b'{"r":"end"') and b'"cpu"' in line)
+
+
+def _compare_end(times: list[float]) -> float:
+    """Return the rate of the last tenth of the jobs by that of the first; the very first jobs wait for the engine."""
+    times = sorted(times)
+    if not (tenth := len(times) // 10):
+        return math.nan
+    return (times[2 * tenth] - times[tenth]) / (times[-1] - times[-1 - tenth])
 
 
 def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | None, others: list[Other]) -> None:
     """Alternate rounds and print medians."""
     rates: dict[str, list[float]] = {"Longshore": [], **{other.name: [] for other in others}}
-    ratios: list[float] = []
+    ratios: dict[str, list[float]] = {}
     mine: list[Round] = []
     # Nothing is removed before the end: file systems give out the numbers of files that were just removed reluctantly,
     # so that who comes after a removal is slow.
@@ -165,21 +194,61 @@ def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | N
                 place = kept / f"{number}-{other.name}"
                 place.mkdir()
                 rates[other.name].append(other.round(place, size, slots, command)[0])
-            if "ninja" in rates:
-                ratios.append(rates["Longshore"][-1] / rates["ninja"][-1])
+            for other in others:
+                ratios.setdefault(other.name, []).append(mine[-1].per_s / rates[other.name][-1])
     finally:
         shutil.rmtree(kept, ignore_errors=True)
-    print(f"{size} jobs of '{command}', {slots} slots, {os.cpu_count()} cores, median of {rounds} alternating rounds:")
+    print(f"{size} jobs of '{command}', {slots} slots, {os.cpu_count()} cores, medians of {rounds} alternating rounds:")
     versions = {other.name: other.version for other in others}
+    print(f"  {'':12} {'jobs/s':>7} {'Longshore by it':>16}")
     for name, values in rates.items():
-        base = f"  {statistics.median(values) / statistics.median(rates['ninja']):.2f} of ninja" if ratios else ""
-        print(f"  {name:12} {statistics.median(values):7.0f} jobs/s{base}  {versions.get(name, '')}".rstrip())
-    if ratios:
-        print(f"  median of the ratios to ninja round by round: {statistics.median(ratios):.2f}")
-    for what in ("engine", "keeper"):
-        spent = statistics.median(getattr(one, f"{what}_ms") for one in mine)
-        most = max(getattr(one, f"{what}_mb") for one in mine)
-        print(f"  {what}: {spent:.3f} ms of processor time per job, {most:.0f} MB at most")
+        ratio = f"{statistics.median(ratios[name]):.2f}" if name in ratios else ""
+        print(f"  {name:12} {statistics.median(values):7.0f} {ratio:>16}  {versions.get(name, '')}".rstrip())
+    _print_costs(mine)
+    note_figure(
+        f"{size} jobs of `{command}`, {slots} slots",
+        f"{statistics.median(rates['Longshore']):.0f} jobs/s",
+        ", ".join(f"{name} {statistics.median(values):.0f}" for name, values in rates.items() if name != "Longshore"),
+    )
+
+
+def _print_costs(rounds: list[Round]) -> None:
+    """Print where the time of a job goes, as medians in microseconds of a processor."""
+    spent = {what: statistics.median(getattr(one, f"{what}_ms") for one in rounds) for what in _COSTS}
+    for what, per_job_ms in spent.items():
+        most = f", {max(getattr(one, f'{what}_mb') for one in rounds):.0f} MB at most" if what != "job" else ""
+        print(f"  {_COSTS[what]}: {1000 * per_job_ms:.0f} us of a processor per job{most}")
+    available_ms = (os.cpu_count() or 1) * 1000 / statistics.median(one.per_s for one in rounds)
+    print(
+        f"  sum: {1000 * sum(spent.values()):.0f} of the {1000 * available_ms:.0f} us that the processors had per job;"
+        " the rest is idle, or went to others"
+    )
+
+
+_COSTS = {"engine": "engine, with its start", "keeper": "keeper", "job": "processes of the job"}
+
+
+def measure_growth(sizes: Sequence[int], *, slots: int, command: str, folder: str | None) -> None:
+    """Run graphs of these sizes, and print how rate, time and memory grow."""
+    kept = Path(tempfile.mkdtemp(prefix="longshore-bench-", dir=folder))
+    rounds: list[Round] = []
+    try:
+        for size in sizes:
+            place = kept / f"{size}"
+            place.mkdir()
+            rounds.append(done := run_round(place, size, slots, command))
+            print(
+                f"{size:9,} jobs: {done.per_s:.0f} jobs/s, {done.end_ratio:.2f} of it at the end against the beginning,"
+                f" engine {done.engine_ms:.3f} ms per job and {done.engine_mb:.0f} MB,"
+                f" keeper {done.keeper_ms:.3f} ms and {done.keeper_mb:.0f} MB",
+                flush=True,
+            )
+            note_figure(f"{size:,} jobs of `{command}`", f"{done.per_s:.0f} jobs/s, engine {done.engine_mb:.0f} MB")
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+    took = [size / done.per_s for size, done in zip(sizes, rounds, strict=True)]
+    print(describe_growth("time", sizes, took))
+    print(describe_growth("the engine's memory", sizes, [done.engine_mb for done in rounds]))
 
 
 def comparison_parser(description: str | None) -> argparse.ArgumentParser:
@@ -205,7 +274,13 @@ def main() -> None:
     """Compare with one command."""
     parser = comparison_parser(__doc__)
     parser.add_argument("--command", default="true")
+    parser.add_argument("--growth", action="store_true", help="Longshore alone, in runs of several sizes")
+    parser.add_argument("--million", action="store_true", help="with --growth: 1,000,000 jobs as well")
     options = parser.parse_args()
+    if options.growth:
+        sizes = SIZES if options.million else SIZES[:-1]
+        measure_growth(sizes, slots=options.slots, command=options.command, folder=options.folder)
+        return
     compare(
         options.jobs,
         rounds=options.rounds,

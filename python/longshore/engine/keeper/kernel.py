@@ -58,6 +58,7 @@ class System:
     # Processes
     getpid = staticmethod(os.getpid)
     getppid = staticmethod(os.getppid)
+    sched_getaffinity = staticmethod(os.sched_getaffinity)
     uname = staticmethod(os.uname)
     sysconf = staticmethod(os.sysconf)
     chdir = staticmethod(os.chdir)
