@@ -14,7 +14,7 @@ import argparse
 import gc
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
@@ -36,6 +36,7 @@ from longshore.model.lines.event_codec import decode_events
 from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Event, Started, Submitted
 from longshore.model.run.states import Cause
+from longshore.model.tasks.adjacency import Adjacency
 
 _MEMBERS = 64
 _BLOCK_B: Final = 1 << 18
@@ -65,7 +66,7 @@ class Simulation:
         Share of attempts that fail.
     """
 
-    def __init__(self, parents: Sequence[tuple[int, ...]], *, slots: int, failures: float) -> None:
+    def __init__(self, parents: Adjacency, *, slots: int, failures: float) -> None:
         self.parents = parents
         self.slots = slots
         self.failures = failures
@@ -138,7 +139,7 @@ def simulate(size: int, slots: int, failures: float, lives: int) -> Figures:
     """Run the simulation, and check that each job succeeded exactly once."""
     began = time.process_time()
     gc.disable()
-    parents = [tuple(parents_of(job)) for job in range(size)]
+    parents = Adjacency([parents_of(job) for job in range(size)])
     gc.freeze()
     gc.enable()
     built = time.process_time()

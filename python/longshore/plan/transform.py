@@ -152,7 +152,8 @@ def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) ->
     if special.init is not None:
         parents = [[], *(these or [0] for these in parents)]
     if special.last is not None:
-        parents.append([number for number, these in zip(numbers, clusters.children, strict=True) if not these])
+        waited_for = frozenset(clusters.parents.neighbours)
+        parents.append([number for cluster, number in enumerate(numbers) if cluster not in waited_for])
     return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 

@@ -139,11 +139,13 @@ def test_a_profile_that_the_header_lacks_is_refused(tmp_path: Path) -> None:
         JobTable(run)
 
 
-@pytest.mark.parametrize("parent", [1, 7, -1, 10**20])
-def test_a_parent_that_is_not_before_its_child_is_refused(tmp_path: Path, parent: int) -> None:
+@pytest.mark.parametrize(
+    ("parent", "which"), [(1, "job 1"), (7, "job 1"), (-1, "job 1"), (10**20, "its number has more than 31 bits")]
+)
+def test_a_parent_that_is_not_before_its_child_is_refused(tmp_path: Path, parent: int, which: str) -> None:
     run = write_run(tmp_path / "run", {"a_1": (), "a_2": ("a_1",)})
     run.workflow.write_bytes(run.workflow.read_bytes().replace(b'"p":[0]', b'"p":[%d]' % parent, 1))
-    with pytest.raises(RunUnreadableError, match="has a job whose parent is not before it: job 1"):
+    with pytest.raises(RunUnreadableError, match=f"has a job whose parent is not before it: {which}"):
         _ = JobTable(run).parents
 
 

@@ -98,7 +98,7 @@ def runs(draw: st.DrawFn) -> tuple[RunState, dict[str, Any]]:
 
 def best_first(state: RunState, given: dict[str, Any], used: dict[str, int]) -> list[tuple[int, ...]]:
     """The batches that the rule asks for, found the slow way: the highest pressure that fits, again and again."""
-    pressure = compute_pressures(state.children, lambda _: 1.0)
+    pressure = compute_pressures(state.children, [1.0] * len(state.children))
     capacity, limits = given["capacity"], given["limits"]
     waiting = sum(code == JobCode.PENDING for code in state.code)
     ready = [job for job in range(state.size) if state.code[job] == JobCode.READY]

@@ -97,7 +97,7 @@ def test_what_ends_the_run_cancels_all_that_is_not_over() -> None:
 def test_pressure_runs_through_barriers() -> None:
     barriers = Barriers(chain(3, 2, blocking=False))
     run_s = [1.0, 5.0, 1.0, 2.0, 10.0, 1.0]
-    assert compute_pressures([[]] * 6, run_s.__getitem__, barriers) == [13.0, 17.0, 11.0, 12.0, 10.0, 1.0]
+    assert list(compute_pressures([[]] * 6, run_s, barriers)) == [13.0, 17.0, 11.0, 12.0, 10.0, 1.0]
     assert [
         barrier.name for barrier in RunState([()] * 6, [0] * 6, barriers=barriers.all).barriers.find_blocking(4)
     ] == ["1"]

@@ -224,7 +224,7 @@ def test_parents_far_down_in_the_file() -> None:
     size = 9_000
     tasks: list[Any] = [{"name": str(number), "label": "x", "parents": [number + 1]} for number in range(size - 1)]
     graph = read(*tasks, {"name": "last", "label": "x"}).graph
-    assert graph.dag.order == list(range(size - 1, -1, -1))
+    assert list(graph.dag.order) == list(range(size - 1, -1, -1))
 
 
 def test_lines_beyond_the_count_are_refused() -> None:

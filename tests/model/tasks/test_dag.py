@@ -88,8 +88,8 @@ def test_a_cycle_is_spelt_out() -> None:
 
 def test_nodes_that_a_ring_holds_up_are_not_in_it() -> None:
     parents, children = [[1], [0], [1], [2]], [[1], [0, 2], [3], []]
-    order = topological_order(parents, children)
-    assert order == []
+    order = topological_order(map(len, parents), children)
+    assert not order
     assert set(find_cycle(parents, done=order)) == {0, 1}
 
 
@@ -113,7 +113,7 @@ def test_nodes_and_edges_may_be_read_once_only() -> None:
 
 def test_a_graph_may_be_empty() -> None:
     dag: Dag[Node] = Dag([], [])
-    assert (len(dag), list(dag), list(dag.edges()), dag.order) == (0, [], [], [])
+    assert (len(dag), list(dag), list(dag.edges()), list(dag.order)) == (0, [], [], [])
 
 
 @pytest.mark.parametrize("build", [lambda these: Dag(these, []), lambda these: Dag.by_name(these, []), index_by_name])
@@ -146,7 +146,7 @@ def test_an_index_to_nowhere_is_refused(edge: tuple[int, int]) -> None:
 def test_a_long_chain_is_no_deep_one() -> None:
     count = 20_000
     dag = Dag(numbered(count), [(node, node + 1) for node in range(count - 1)])
-    assert dag.order == list(range(count))
+    assert list(dag.order) == list(range(count))
     with pytest.raises(CycleError) as caught:
         Dag(numbered(count), [(node, (node + 1) % count) for node in range(count)])
     assert len(caught.value.ring) == count + 1

@@ -125,7 +125,7 @@ def _outline(opened: OpenRun, jobs: JobTable) -> JobOutline:
     )
 
 
-def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
+def _parents_with_final(jobs: JobTable) -> Sequence[Sequence[int]]:
     """Return the parents of all jobs; the final job's parents are the jobs without children."""
     if jobs.final is None:
         return jobs.parents

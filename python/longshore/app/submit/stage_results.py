@@ -112,7 +112,7 @@ def _describe_stage(record: StageRecord) -> tuple[Stage, str, dict[str, int], di
     match record:
         case AcquiredRun():
             graph = record.payload.graph
-            counts = {"tasks": len(graph.dag), "edges": sum(map(len, graph.dag.children)), "files": len(graph.files)}
+            counts = {"tasks": len(graph.dag), "edges": len(graph.dag.parents.neighbours), "files": len(graph.files)}
             labels = dict(Counter(task.label for task in graph.dag.nodes))
             sizes = {"task": counts["tasks"], "edge": counts["edges"], "file": counts["files"]}
             tasks, edges, files = (count_noun(number, noun) for noun, number in sizes.items())
@@ -120,7 +120,7 @@ def _describe_stage(record: StageRecord) -> tuple[Stage, str, dict[str, int], di
             return Stage.ACQUIRE, made, counts, labels
         case ClusteredRun():
             dag = record.graph.dag
-            counts = {"clusters": len(dag), "edges": sum(map(len, dag.children))}
+            counts = {"clusters": len(dag), "edges": len(dag.parents.neighbours)}
             labels = dict(Counter(cluster.label for cluster in dag.nodes))
             return Stage.CLUSTER, f"ClusteredQuantumGraph contains {len(dag)} cluster(s)", counts, labels
         case RunPlan():

@@ -22,6 +22,7 @@ from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.workflow_codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.run.manifest import FileDigest
+from longshore.model.tasks.adjacency import Adjacency
 from longshore.model.tasks.file import File, is_pattern, is_remote
 from longshore.model.tasks.task import DataId
 from longshore.model.wording import count_noun
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from longshore.engine.rundir.workflow_check import WorkflowCheck
 
 Column: TypeAlias = Literal["names", "numbers", "outputs", "parents", "tags"]
+
+
+_Values: TypeAlias = list[Any] | Adjacency
+"""Values of a column, one per job."""
 
 
 class _Row(Protocol):
@@ -83,7 +88,7 @@ class JobTable:
         """Index of the profile per job."""
         self._offsets = array("q")
         """Offset of each job's line, and the end of the last one."""
-        self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
+        self._columns: dict[Column, _Values] = {column: _no_values(column) for column in columns}
         self._are_parents_checked = False
         with _open_workflow(self.path, self._check) as (header, file):
             self.header = header
@@ -123,15 +128,17 @@ class JobTable:
     @property
     def names(self) -> list[str]:
         """Name per job."""
-        return self._column("names")
+        names: list[str] = self._column("names")
+        return names
 
     @property
     def outputs(self) -> list[tuple[str, ...]]:
         """Names of output files per job."""
-        return self._column("outputs")
+        outputs: list[tuple[str, ...]] = self._column("outputs")
+        return outputs
 
     @property
-    def parents(self) -> list[tuple[int, ...]]:
+    def parents(self) -> Adjacency:
         """Indices of the parents per job, each less than the job's own.
 
         Raises
@@ -139,7 +146,7 @@ class JobTable:
         RunUnreadableError
             That is not so.
         """
-        parents: list[tuple[int, ...]] = self._column("parents")
+        parents: Adjacency = self._column("parents")
         if not self._are_parents_checked and not self._check:
             # A workflow of the older format has no checksum.
             for job, of_job in enumerate(parents):
@@ -151,7 +158,8 @@ class JobTable:
     @property
     def tags(self) -> list[DataId]:
         """Data ID per job."""
-        return self._column("tags")
+        tags: list[DataId] = self._column("tags")
+        return tags
 
     @cached_property
     def labels(self) -> list[str]:
@@ -293,14 +301,17 @@ class JobTable:
         weakref.finalize(self, os.close, file)
         return file
 
-    def _column(self, column: Column) -> list[Any]:
+    def _column(self, column: Column) -> Any:
         if column not in self._columns:
             self._columns[column] = self._read(column)
         return self._columns[column]
 
-    def _read(self, column: Column) -> list[Any]:
+    def _read(self, column: Column) -> _Values:
+        values = _no_values(column)
         with _open_workflow(self.path) as (header, file):
-            return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
+            for rows, _ in _blocks(file, header, (column,)):
+                values.extend(_values(rows, column))
+        return values
 
 
 def _make_check(path: Path, expected: FileDigest, run: RunPaths) -> WorkflowCheck:
@@ -377,6 +388,9 @@ def _open_workflow(path: Path, check: WorkflowCheck | None = None) -> Iterator[t
     except OSError as error:
         hint = _CLOSED_HINT if isinstance(error, PermissionError) else ""
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint) from error
+    except OverflowError as error:
+        message = f"'{path}' has a job whose parent is not before it: its number has more than 31 bits"
+        raise RunUnreadableError(message) from error
     except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no job: {error}") from error
 
@@ -411,6 +425,10 @@ def _blocks(
         if len(rows) != len(lines):
             raise RunUnreadableError(f"the workflow '{header.name}' has a line that is no job: it is empty")
         yield rows, list(map(len, lines))
+
+
+def _no_values(column: Column) -> _Values:
+    return Adjacency() if column == "parents" else []
 
 
 def _values(rows: list[_Row], column: Column) -> list[Any]:

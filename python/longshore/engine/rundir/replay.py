@@ -8,6 +8,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import BriefEvent
+from longshore.model.tasks.adjacency import Adjacency
 
 
 def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunState:
@@ -17,10 +18,8 @@ def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunSta
     """
     if part is None or len(part) == len(jobs):
         return RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-    parents: list[tuple[int, ...]] = [()] * len(jobs)
-    for job in part:
-        parents[job] = jobs.parents[job]
     members = frozenset(part)
+    parents = Adjacency([row if job in members else () for job, row in enumerate(jobs.parents)])
     # All jobs before a barrier are ancestors of the jobs behind it.
     barriers = [barrier for barrier in jobs.barriers if not members.isdisjoint(barrier.before)]
     return RunState(parents, jobs.label_of, barriers=barriers)

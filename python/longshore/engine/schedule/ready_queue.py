@@ -7,6 +7,7 @@ with the number of jobs.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,8 +20,8 @@ _Entry: TypeAlias = tuple[float, float, int]
 
 
 def compute_pressures(
-    children: Sequence[Sequence[int]], expected_s: Callable[[int], float], barriers: Barriers | None = None
-) -> list[float]:
+    children: Sequence[Sequence[int]], expected_s: Sequence[float], barriers: Barriers | None = None
+) -> Sequence[float]:
     """Compute the pressure of every job: seconds of its own expected run time and of the longest chain behind it.
 
     Parameters
@@ -28,25 +29,25 @@ def compute_pressures(
     children
         Indices of the children per job; children come after their parents.
     expected_s
-        Expected run time of a job, in seconds.
+        Expected run time per job, in seconds.
     barriers
         Barriers: jobs that begin a group count as children of all jobs of the group before it.
     """
-    pressure = [0.0] * len(children)
+    pressure = list(expected_s)
     ends = barriers.barriers_after if barriers else {}
     # The last job that ends a barrier's group is the first to ask, and all jobs behind it are known by then.
     pressure_of_barrier: dict[int, float] = {}
-    for job in range(len(children) - 1, -1, -1):
+    for job, row in zip(range(len(pressure) - 1, -1, -1), reversed(children), strict=True):
         behind = 0.0
-        for child in children[job]:
+        for child in row:
             behind = max(behind, pressure[child])
         if barriers and job in ends:
             for number in ends[job]:
                 if number not in pressure_of_barrier:
                     pressure_of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
                 behind = max(behind, pressure_of_barrier[number])
-        pressure[job] = expected_s(job) + behind
-    return pressure
+        pressure[job] += behind
+    return array("d", pressure)
 
 
 class ReadyQueue:

@@ -56,6 +56,14 @@ class RuntimeEstimates:
         last = self._last_s.get(job)
         return self._applied[self._label_of[job]] if last is None else last
 
+    def all_expected_s(self) -> Sequence[float]:
+        """Return the expected run time of every job, as `expected_s` does."""
+        applied = self._applied
+        expected_s = [applied[label] for label in self._label_of]
+        for job, last_s in self._last_s.items():
+            expected_s[job] = last_s
+        return expected_s
+
     def learn(self, job: int, run_s: float) -> None:
         """Learn the run time of a success; failures teach nothing."""
         label = self._label_of[job]

@@ -100,7 +100,7 @@ class Scheduler:
         """Whether the newest round ended before all jobs that fit were started."""
         self.estimates = estimates or RuntimeEstimates(state.labels)
         self._queue = ReadyQueue(
-            compute_pressures(state.children, self.estimates.expected_s, state.barriers),
+            compute_pressures(state.children, self.estimates.all_expected_s(), state.barriers),
             (lambda job: self._profile(job).priority) if any(each.priority for each in profiles) else None,
         )
         self._delayed: list[tuple[float, int]] = []
@@ -277,7 +277,9 @@ class Scheduler:
     def _follow_estimates(self) -> None:
         if self.estimates.has_changed():
             self.estimates.apply()
-            self._queue.reorder(compute_pressures(self.state.children, self.estimates.expected_s, self.state.barriers))
+            self._queue.reorder(
+                compute_pressures(self.state.children, self.estimates.all_expected_s(), self.state.barriers)
+            )
 
     def _count_jobs(self, at_most: int | None) -> None:
         waiting = sum(row[JobCode.PENDING] for row in self.state.counts)

@@ -16,7 +16,9 @@ from longshore.engine.state.barriers import Barriers
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, UNBLOCKED, JobCode, count_states
 from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submitting
 from longshore.model.run.states import Cause, JobState, state_of_run
-from longshore.model.tasks.dag import sparse_children
+from longshore.model.tasks.adjacency import Adjacency
+from longshore.model.tasks.dag import children_of
+from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
 
@@ -107,10 +109,11 @@ class RunState(AttemptState, ActiveInterventions):
         self.size = size = len(parents)
         self.final = size - 1 if final else -1
         self.labels = labels
-        self.parents = parents
-        self.children: list[list[int]] = sparse_children(parents)
+        self.parents = parents = parents if isinstance(parents, Adjacency) else Adjacency(parents)
+        with collection_paused():
+            self.children = Adjacency(children_of(parents))
         self.code = bytearray(size)
-        self.waiting = array("l", map(len, parents))
+        self.waiting = array("i", parents.counts())
         """Number of parents that have not succeeded and of barriers that are not open, per job."""
         self.counts: list[list[int]] = [[0] * len(JobCode) for _ in range(max(labels, default=-1) + 1)]
         """Number of jobs per label and code."""
@@ -252,8 +255,9 @@ class RunState(AttemptState, ActiveInterventions):
         """End a job as succeeded, and release its children."""
         self.set_code(job, _SUCCEEDED)
         self.requests.pop(job, None)
-        waiting, code = self.waiting, self.code
-        for child in self.children[job]:
+        waiting, code, children = self.waiting, self.code, self.children
+        # As `children[job]`, without a call: it is done for every job.
+        for child in children.neighbours[children.starts[job] : children.starts[job + 1]]:
             waiting[child] = left = waiting[child] - 1
             if not left and code[child] == _UNREADY:
                 self.make_ready(child)
@@ -366,4 +370,4 @@ class RunState(AttemptState, ActiveInterventions):
 
 
 def _zeros(size: int) -> array[int]:
-    return array("l", bytes(size * array("l").itemsize))
+    return array("i", bytes(size * array("i").itemsize))

@@ -444,7 +444,7 @@ def _check_label_order(description: PipelineDeclaration) -> None:
         if before in index  # else it is malformed
     ]
     parents, children = adjacency(len(labels), edges)
-    order = topological_order(parents, children)
+    order = topological_order(map(len, parents), children)
     if len(order) < len(labels):
         ring = [labels[position] for position in find_cycle(parents, done=order)]
         raise CycleError(ring, origin=description.tasks[ring[0]].origin, hint="Each waits for the one before it.")

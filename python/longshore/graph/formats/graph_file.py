@@ -12,6 +12,7 @@ from longshore.errors import CycleError, GraphError
 from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader, ProgramLine, TaskLine
 from longshore.graph.formats.json_lines import COPY_HINT, LineReader, decode_reason
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.tasks.adjacency import MOST_NODES, Adjacency
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, DataId, Scalar, Task, TaskGraph
@@ -118,29 +119,42 @@ def _files(reader: LineReader, header: GraphHeader) -> dict[str, File]:
     return files
 
 
-def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tuple[list[Task], list[list[int]]]:
+def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tuple[list[Task], Adjacency]:
     """The tasks, and the numbers of each one's parents."""
     tasks: list[Task] = []
-    parents: list[list[int]] = []
-    build = _TaskBuilder(header.tasks, files)
+    parents = Adjacency()
+    build = _TaskBuilder(files)
     for batch in reader.batches("task", header.tasks, TaskLine):
-        build.expect(len(batch))
         for number, stored in enumerate(batch, reader.line):
             try:
                 tasks.append(build.task(stored))
-                parents.append(build.parents(stored))
             except GraphError as error:
                 error.origin = Origin(reader.file, number, 1)
                 raise
+        rows = [stored.parents for stored in batch]
+        if max(map(max, filter(None, rows)), default=-1) >= min(header.tasks, MOST_NODES):
+            raise _unknown_parent_error(batch, header, reader)
+        parents.extend([row if len(set(row)) == len(row) else list(dict.fromkeys(row)) for row in rows])
     return tasks, parents
+
+
+def _unknown_parent_error(batch: Sequence[TaskLine], header: GraphHeader, reader: LineReader) -> GraphError:
+    """Error of the first task of a batch with a parent that is no task of the file."""
+    return next(
+        GraphError(
+            f"the task '{stored.name}' waits for the task {max(stored.parents)}, but "
+            f"{there_are(header.tasks, 'task')}, counted from 0",
+            origin=Origin(reader.file, number, 1),
+        )
+        for number, stored in enumerate(batch, reader.line)
+        if stored.parents and max(stored.parents) >= min(header.tasks, MOST_NODES)
+    )
 
 
 class _TaskBuilder:
     """Builds tasks from their lines; equal values become one object."""
 
-    def __init__(self, count: int, files: Sequence[str]) -> None:
-        self._count = count
-        self._numbers: list[int] = []
+    def __init__(self, files: Sequence[str]) -> None:
         self._files = files
         self._labels: dict[str, str] = {}
         self._texts: dict[str, str] = {}
@@ -148,10 +162,6 @@ class _TaskBuilder:
         self._names: dict[tuple[int, ...], tuple[str, ...]] = {}
         self._no_dimensions: DataId = {}
         self._no_paths: Mapping[str, tuple[str, ...]] = {}
-
-    def expect(self, tasks: int) -> None:
-        """Announce further tasks; the header's count may be wrong."""
-        self._numbers.extend(range(len(self._numbers), len(self._numbers) + tasks))
 
     def task(self, stored: TaskLine) -> Task:
         """The task of a line."""
@@ -161,36 +171,16 @@ class _TaskBuilder:
         return Task(
             name=stored.name,
             label=self._labels.setdefault(label, label),
-            data_id=self._data_id(stored, stored.data_id),
+            data_id=self._no_dimensions if stored.data_id is msgspec.UNSET else self._data_id(stored, stored.data_id),
             command=stored.command,
-            inputs=self._file_names(stored, stored.inputs),
-            outputs=self._file_names(stored, stored.outputs),
+            inputs=self._file_names(stored, stored.inputs) if stored.inputs else (),
+            outputs=self._file_names(stored, stored.outputs) if stored.outputs else (),
             paths=self._paths(stored) if stored.paths else self._no_paths,
             node_id=stored.name if stored.node_id == stored.name else stored.node_id,
-            implied=self._data_id(stored, stored.implied),
+            implied=self._no_dimensions if stored.implied is msgspec.UNSET else self._data_id(stored, stored.implied),
         )
 
-    def parents(self, stored: TaskLine) -> list[int]:
-        """The numbers of a task's parents, each once."""
-        parents = stored.parents
-        if not parents:
-            return parents
-        try:
-            # One object per number, whoever names it: a graph has several times as many edges as tasks.
-            found = [self._numbers[parent] for parent in parents]
-        except IndexError:
-            # Some are further down in the file.
-            found = parents
-            if (nowhere := max(parents)) >= self._count:
-                raise GraphError(
-                    f"the task '{stored.name}' waits for the task {nowhere}, but "
-                    f"{there_are(self._count, 'task')}, counted from 0"
-                ) from None
-        return found if len(found) == 1 or len(set(found)) == len(found) else list(dict.fromkeys(found))
-
-    def _data_id(self, stored: TaskLine, raw: msgspec.Raw | msgspec.UnsetType) -> DataId:
-        if raw is msgspec.UNSET:
-            return self._no_dimensions
+    def _data_id(self, stored: TaskLine, raw: msgspec.Raw) -> DataId:
         # Equal text is the same map exactly, which equal values are not: 1, 1.0 and true are equal.
         text = bytes(raw)
         found = self._data_ids.get(text)
@@ -207,8 +197,6 @@ class _TaskBuilder:
         return found
 
     def _file_names(self, stored: TaskLine, numbers: list[int]) -> tuple[str, ...]:
-        if not numbers:
-            return ()
         key = tuple(numbers)
         found = self._names.get(key)
         if found is None:
@@ -231,9 +219,9 @@ class _TaskBuilder:
             ) from None
 
 
-def _dag(tasks: list[Task], parents: list[list[int]], header: GraphHeader, origin: Origin) -> Dag[Task]:
+def _dag(tasks: list[Task], parents: Adjacency, header: GraphHeader, origin: Origin) -> Dag[Task]:
     """Build the graph, after a check that the file is complete."""
-    edges = sum(map(len, parents))
+    edges = len(parents.neighbours)
     if header.edges is not None and edges != header.edges:
         raise GraphError(
             f"the file is damaged: its tasks have {edges:,} edges, and its first line counts {header.edges:,}",

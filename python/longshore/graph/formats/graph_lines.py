@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -106,7 +106,7 @@ def graph_lines(
         version=GRAPH_VERSION,
         name=graph.name,
         tasks=len(dag),
-        edges=sum(map(len, dag.parents)),
+        edges=len(dag.parents.neighbours),
         files=len(graph.files),
         programs=len(graph.programs),
         directory=graph.directory,
@@ -144,11 +144,11 @@ def _file_line(file: File) -> FileLine:
     )
 
 
-def _task_line(task: Task, parents: list[int], number: Mapping[str, int]) -> TaskLine:
+def _task_line(task: Task, parents: Sequence[int], number: Mapping[str, int]) -> TaskLine:
     return TaskLine(
         name=task.name,
         label=task.label,
-        parents=parents,
+        parents=list(parents),
         data_id=_encode_data_id(task, task.data_id),
         implied=_encode_data_id(task, task.implied),
         command=task.command,

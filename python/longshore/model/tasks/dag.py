@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from longshore.errors import CycleError, GraphError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.tasks.adjacency import Adjacency
 from longshore.model.wording import there_are
 
 
@@ -33,7 +34,7 @@ class Dag(Generic[N]):
     edges
         Pairs (parent index, child index). An edge given twice counts once.
     parents
-        In place of edges, the indices of each node's parents, each of them once; the lists are kept, not copied.
+        In place of edges, the indices of each node's parents, each of them once; an `Adjacency` is kept, not copied.
 
     Raises
     ------
@@ -43,18 +44,28 @@ class Dag(Generic[N]):
         The graph has a cycle, which the error spells out.
     """
 
-    __slots__ = ("children", "index", "nodes", "order", "parents")
+    __slots__ = ("_children", "index", "nodes", "order", "parents")
 
     def __init__(
-        self, nodes: Iterable[N], edges: Iterable[tuple[int, int]] = (), *, parents: list[list[int]] | None = None
+        self,
+        nodes: Iterable[N],
+        edges: Iterable[tuple[int, int]] = (),
+        *,
+        parents: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.nodes: tuple[N, ...] = tuple(nodes)
         self.index: dict[str, int] = index_by_name(self.nodes)
-        self.parents, self.children = (
-            adjacency(len(self.nodes), edges) if parents is None else (parents, children_of(parents))
-        )
-        self.order: list[int] = topological_order(self.parents, self.children)
+        children: list[list[int]]
+        if parents is None:
+            rows, children = adjacency(len(self.nodes), edges)
+            self.parents = Adjacency(rows)
+        else:
+            self.parents = parents if isinstance(parents, Adjacency) else Adjacency(parents)
+            children = children_of(self.parents)
+        self.order: Sequence[int] = topological_order(self.parents.counts(), children)
         """Topological order of indices; among nodes that could come next, first the one that became free first."""
+        # With `parents` they are the same as here whenever they are asked for, which is seldom.
+        self._children = Adjacency(children) if parents is None else None
         if len(self.order) < len(self.nodes):
             ring = find_cycle(self.parents, done=self.order)
             raise CycleError([self.nodes[i].name for i in ring])
@@ -91,9 +102,18 @@ class Dag(Generic[N]):
         dag.nodes = tuple(nodes)
         if len(dag.nodes) != len(self.nodes):
             raise ValueError(f"{len(dag.nodes)} nodes cannot take the place of {len(self.nodes)}")
-        dag.index = index_by_name(dag.nodes)
-        dag.parents, dag.children, dag.order = self.parents, self.children, self.order
+        # Most are named alike too, and an index takes 80 bytes per node.
+        are_named_alike = all(new.name is old.name for new, old in zip(dag.nodes, self.nodes, strict=True))
+        dag.index = self.index if are_named_alike else index_by_name(dag.nodes)
+        dag.parents, dag._children, dag.order = self.parents, self._children, self.order
         return dag
+
+    @property
+    def children(self) -> Adjacency:
+        """Indices of each node's children."""
+        if self._children is None:
+            self._children = Adjacency(children_of(self.parents))
+        return self._children
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -119,13 +139,18 @@ def index_by_name(nodes: Sequence[Named]) -> dict[str, int]:
     GraphError
         Two nodes share a name.
     """
-    index: dict[str, int] = {}
-    for position, node in enumerate(nodes):
-        if index.setdefault(node.name, position) != position:
-            raise GraphError(
-                f"two nodes are named '{node.name}' (number {index[node.name] + 1} and {position + 1})",
-                hint="Names must be unique; add what tells the two apart to the name.",
-            )
+    index = {node.name: position for position, node in enumerate(nodes)}
+    if len(index) < len(nodes):
+        first: dict[str, int] = {}
+        name, one, other = next(
+            (node.name, first[node.name], position)
+            for position, node in enumerate(nodes)
+            if first.setdefault(node.name, position) != position
+        )
+        raise GraphError(
+            f"two nodes are named '{name}' (number {one + 1} and {other + 1})",
+            hint="Names must be unique; add what tells the two apart to the name.",
+        )
     return index
 
 
@@ -151,7 +176,7 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
     return parents, children
 
 
-def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+def children_of(parents: Adjacency) -> list[list[int]]:
     """The children of each node.
 
     Raises
@@ -159,24 +184,17 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     GraphError
         A parent is unknown.
     """
-    size = len(parents)
+    size, ends = len(parents), parents.neighbours
+    if ends and not 0 <= min(ends) <= max(ends) < size:
+        raise next(
+            _unknown_node_error(parent, child, size)
+            for child, row in enumerate(parents)
+            for parent in row
+            if not 0 <= parent < size
+        )
     children: list[list[int]] = [[] for _ in range(size)]
-    for child, node_neighbours in enumerate(parents):
-        for parent in node_neighbours:
-            if not 0 <= parent < size:
-                raise _unknown_node_error(parent, child, size)
-            children[parent].append(child)
-    return children
-
-
-def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The children of each node of a valid graph; nodes without children share one list, which must not be changed."""
-    no_children: list[int] = []
-    children: list[list[int]] = [no_children] * len(parents)
-    for child, node_neighbours in enumerate(parents):
-        for parent in node_neighbours:
-            if children[parent] is no_children:
-                children[parent] = []
+    for child, row in enumerate(parents):
+        for parent in row:
             children[parent].append(child)
     return children
 
@@ -185,18 +203,16 @@ def _unknown_node_error(parent: int, child: int, size: int) -> GraphError:
     return GraphError(f"the edge {parent} -> {child} leads to nowhere: {there_are(size, 'node')}, counted from 0")
 
 
-def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
+def topological_order(parent_counts: Iterable[int], children: Sequence[Sequence[int]]) -> Sequence[int]:
     """Sort nodes by Kahn's algorithm, first come first served; with a cycle, some nodes are missing."""
-    missing_parents = [len(node_neighbours) for node_neighbours in parents]
-    free = deque(node for node, count in enumerate(missing_parents) if not count)
-    order: list[int] = []
-    while free:
-        node = free.popleft()
-        order.append(node)
+    missing_parents = list(parent_counts)
+    order = array("i", (node for node, count in enumerate(missing_parents) if not count))
+    # Nodes are added behind the one that is looked at.
+    for node in order:
         for child in children[node]:
             missing_parents[child] -= 1
             if not missing_parents[child]:
-                free.append(child)
+                order.append(child)
     return order
 
 

@@ -194,7 +194,7 @@ def _order_with_barriers(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[i
             parents[job] = [*parents[job], number]
         for job in barrier.after:
             children[job] = [*children[job], number]
-    order = topological_order(parents, children)
+    order = topological_order(map(len, parents), children)
     if len(order) < len(parents):
         names = [*(job.name for job in dag.nodes), *(barrier.name for barrier in found)]
         raise CycleError([names[node] for node in find_cycle(parents, done=order)])
