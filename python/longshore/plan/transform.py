@@ -181,7 +181,7 @@ def make_job(
         environment=_environment(cluster, profile, values, directory) if profile.varying_variables else {},
         tasks=len(values),
         quanta=kind.tasks if len(values) > 1 or cluster.tasks[0].label != cluster.label else (),
-        success_files=tuple(_success_files(cluster, settings, values, directory)),
+        success_files=tuple(_success_files(cluster, settings, values, directory)) if settings.rules.success_if else (),
     )
 
 

@@ -158,6 +158,7 @@ class _TaskBuilder:
         self._files = files
         self._labels: dict[str, str] = {}
         self._texts: dict[str, str] = {}
+        self._numbers: dict[int, int] = {}
         self._data_ids: dict[bytes, DataId] = {}
         self._names: dict[tuple[int, ...], tuple[str, ...]] = {}
         self._no_dimensions: DataId = {}
@@ -193,6 +194,8 @@ class _TaskBuilder:
             for name, value in values.items():
                 if type(value) is str:
                     values[name] = self._texts.setdefault(value, value)
+                elif type(value) is int:
+                    values[name] = self._numbers.setdefault(value, value)
             found = self._data_ids[text] = values
         return found
 

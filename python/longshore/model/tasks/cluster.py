@@ -51,7 +51,7 @@ class Composition(NamedTuple):
         return tuple(ClusterMember(self.label, self.section, label) for label, _ in self.tasks)
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tasks that one job runs, one after another in the order given."""
 
     name: str

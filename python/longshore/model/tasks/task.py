@@ -17,7 +17,7 @@ Command: TypeAlias = str | tuple[str, ...]
 """A line for the POSIX shell, or a program and its arguments."""
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The smallest unit of work (BPS: a quantum)."""
 
     name: str

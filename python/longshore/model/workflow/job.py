@@ -119,7 +119,7 @@ def shared_parts_key(settings: JobSettings) -> tuple[int, ...]:
     return tuple([id(getattr(settings, name)) for name in _SHARED_FIELDS])
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One job of a workflow."""
 
     name: str
