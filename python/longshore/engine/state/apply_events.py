@@ -35,7 +35,8 @@ def apply_events(state: RunState, events: Iterable[BriefEvent]) -> None:
 def _succeed(state: RunState, events: Iterable[AttemptSucceeded]) -> None:
     """Apply successes that follow each other, almost without a call, because a run has hundreds of thousands."""
     code, attempts, labels, counts, final = state.code, state.attempts, state.labels, state.counts, state.final
-    children, waiting, held, delayed_sets = state.children, state.waiting, state.held, state.delayed_sets
+    neighbours, starts = state.children.neighbours, state.children.starts
+    waiting, held, delayed_sets = state.waiting, state.held, state.delayed_sets
     active, requests, not_before = state.active, state.requests, state.not_before
     identities, cancelling = state.identities, state.cancelling
     for event in events:
@@ -51,7 +52,8 @@ def _succeed(state: RunState, events: Iterable[AttemptSucceeded]) -> None:
         row[_SUCCEEDED] += 1
         if job != final:
             state.open_jobs -= 1 - _IS_OVER[before]
-        for child in children[job]:
+        # As `children[job]`, without a call.
+        for child in neighbours[starts[job] : starts[job + 1]]:
             waiting[child] = left = waiting[child] - 1
             if left or code[child] != _UNREADY:
                 continue
