@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.app.silent_service import silent_run
 
+from longshore.app.report import wait
 from longshore.app.report.wait import wait_for_end
 from longshore.app.runs import poll
 from longshore.app.runs.open_run import OpenRun, open_run
@@ -56,3 +58,16 @@ def test_waiting_goes_on_while_the_manager_does_not_answer(
         JobState.UNKNOWN,
         ("it is unknown whether it still runs: the workload manager does not answer",),
     )
+
+
+def test_an_unknown_state_is_confirmed_after_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is being removed may lose its journal first."""
+    run = silent_run(tmp_path / "run", 0)
+    seen: list[RunReport] = []
+
+    monkeypatch.setattr(OpenRun, "is_alive", lambda _: False)
+    shutil.rmtree(run.run.journal)
+    monkeypatch.setattr(wait, "pause_after_poll", lambda *_: shutil.rmtree(run.run.root))
+    with pytest.raises(RunNotFoundError, match="is gone: the run directory was removed or moved"):
+        wait_for_end(run, seen.append)
+    assert [report.state for report in seen] == [JobState.UNKNOWN]

@@ -27,8 +27,12 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunRepor
             began = time.monotonic()
             report = status_run(opened)
             show(report)
-            if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
-                return report
+            if is_over(opened, report):
+                if report.state is JobState.UNKNOWN:
+                    # A directory that is being removed may lose its journal first.
+                    pause_after_poll(time.monotonic() - began)
+                if is_over(opened, report := report_run(opened, details=False)):
+                    return report
             now = time.monotonic()
             pause_after_poll(now - began, waited_s=now - first)
     except RunNotFoundError:
