@@ -1,7 +1,7 @@
-"""Tells which links Sphinx's ``linkcheck`` found dead, and of which nothing is known; needs only the standard library.
+"""Prints the dead links that Sphinx's ``linkcheck`` found, and those that no site answered for; needs no package.
 
 Usage: python bin/report-links.py OUTPUT.JSON. Exit status: 0 if every link leads somewhere, 1 if one leads nowhere,
-and 3 if sites did not answer, so that nothing is known of their links.
+and 3 if sites did not answer, so that their links are unknown.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.client.text_printer import TextPrinter
 from tests.command import Cli
 from tests.waiting import engine_of, eventually
 
@@ -28,21 +29,11 @@ requestMemory: 64
 """
 
 
-class TextPrinter:
-    """Stands for IPython's printer of a cell: keeps the text."""
-
-    def __init__(self) -> None:
-        self.shown = ""
-
-    def text(self, text: str) -> None:
-        self.shown = text
-
-
 def shown(record: object) -> str:
     """Return what a notebook shows of a record."""
     printer = TextPrinter()
     record._repr_pretty_(printer, False)  # type: ignore[attr-defined]
-    return printer.shown
+    return printer.texts[-1]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from tests.client.text_printer import TextPrinter
 
 import longshore
 from longshore.errors import LongshoreError, RunNotFoundError, SubmissionRefusedError
@@ -25,16 +26,6 @@ pipeline:
 numberOfRetries: 0
 requestMemory: 64
 """
-
-
-class TextPrinter:
-    """Stands for IPython's printer of a cell: keeps the texts."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def text(self, text: str) -> None:
-        self.texts.append(text)
 
 
 @pytest.fixture

@@ -715,7 +715,7 @@ def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
 
 
 def diagnose() -> Iterator[Diagnosis]:
-    """Look for what is wrong with the installation, the configuration, workload managers, runs and this machine."""
+    """Check the installation, the configuration, workload managers, runs and this machine."""
     from longshore.app.maintain import doctor as implementation
 
     return implementation.diagnose()

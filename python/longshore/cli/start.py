@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _import_msgspec() -> None:
-    """Import msgspec without typing_extensions, of which it uses nothing that `typing` lacks since Python 3.11."""
+    """Import msgspec without typing_extensions: from Python 3.11 on, `typing` has all names that msgspec uses."""
     name = "typing_extensions"
     if name not in sys.modules:
         sys.modules[name] = None  # type: ignore[assignment]

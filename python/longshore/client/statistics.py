@@ -91,7 +91,7 @@ class SuggestedRequests:
 
     @property
     def suggestions(self) -> Sequence[LabelSuggestion]:
-        """A suggestion per label, in the order of the workflow; its `changes` differ from what is requested."""
+        """A suggestion per label, in the order of the workflow; `changes` has the requests that differ."""
         return self._advice.suggestions
 
     @property
@@ -127,7 +127,7 @@ class SuggestedRequests:
         return Path(path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a table with a row per label and key: what is requested, measured and suggested.
+        """Return a table of requested, measured and suggested values, with a row per label and key.
 
         Memory is in bytes, run time in seconds. ``is_change`` tells whether the suggestion differs by enough.
 

@@ -1,4 +1,4 @@
-"""Events that are read many at a time: readers of a whole run take them so, in a third less time than one by one."""
+"""Events in lists: a reader of a whole run takes a third less time for lists than for single events."""
 
 from __future__ import annotations
 

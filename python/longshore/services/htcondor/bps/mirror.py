@@ -64,7 +64,7 @@ def _is_of_bps(path: Path) -> bool:
 
 
 def mirror_directory(folder: Path) -> RunPaths | None:
-    """Return the mirror of a submit directory, with what is in the directory now; ``None`` if it is no such directory.
+    """Update and return the mirror of a submit directory; ``None`` if the folder is no submit directory.
 
     Raises
     ------
