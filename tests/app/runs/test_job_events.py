@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
+from longshore.app.job.job_replay import JobReplay
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests, events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun
+from longshore.contract.batch import Limits
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
@@ -22,7 +24,8 @@ from longshore.engine.settings import EngineSettings
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Ended, Refused, Submitting
+from longshore.model.run.event import Ended, Event, Failed, Life, Refused, Restarted, Submitted, Submitting
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
@@ -41,7 +44,7 @@ def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
         FakeClock(), lambda _job, _attempt: AttemptOutcome(run_s=random.uniform(1, 9), exit=random.choice([0, 0, 0, 3]))
     )
     for by in ("submit", "restart"):
-        executor = FakeExecutor(manager)
+        executor = FakeExecutor(manager, limits=Limits(max_batch=random.choice([1, 4])))
         engine = Engine(run, executor, EngineSettings(), clock=manager.clock, by=by, log_line=lambda _: None)
         if by == "restart":
             engine.restart()
@@ -73,6 +76,52 @@ def test_a_replay_of_some_jobs_equals_that_of_all(
         if known:
             assert (known[-1].cause is None) == (whole.code[job] == JobCode.SUCCEEDED)
     assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == JobCode.FAILED}
+
+
+@settings(max_examples=examples(15))
+@given(seed=st.integers(0, 10**6), final=st.booleans())
+def test_joined_events_of_all_jobs_tell_the_same_of_a_job(
+    seed: int, final: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    dice = Random(seed)
+    opened = a_run(tmp_path_factory.mktemp("joined") / "run", dice, final=final)
+    table = JobTable(opened.run)
+    lines = b"".join(event_blocks(opened)).splitlines(keepends=True)
+    end = dice.randrange(len(lines) + 1)
+    blocks = [b"".join(lines[: end // 2]), b"".join(lines[end // 2 : end])]
+    for job in range(len(table)):
+        few, all_joined = (JobReplay(table, blocks, job, small=small) for small in (len(table), -1))
+        ancestry = table.ancestors(job)
+        for values in ("code", "attempts", "tries", "waiting"):
+            one, other = getattr(few.state, values), getattr(all_joined.state, values)
+            assert [one[each] for each in ancestry] == [other[each] for each in ancestry], values
+        # An explanation has all attempts and events of the job, and the attempts of ancestors that did not succeed.
+        chosen = {job, *(each for each in ancestry if few.state.code[each] != JobCode.SUCCEEDED)}
+        attempts = [attempts_of(table, chosen, each.events_of(chosen)) for each in (few, all_joined)]
+        for each in chosen:
+            assert attempts[0].of(each) == attempts[1].of(each)
+        assert [event for event in few.events_of(chosen) if concerns(event, job)] == [
+            event for event in all_joined.events_of(chosen) if concerns(event, job)
+        ]
+
+
+def test_an_ancestor_that_succeeded_before_it_failed_keeps_both_attempts(tmp_path: Path) -> None:
+    table = JobTable(write_run(tmp_path / "run", {"a_1": (), "b_1": ("a_1",)}))
+    events: list[Event] = [Life(v=3, life=1, t=1.0, host="here", pid=1, boot="b", by="submit")]
+    for attempt, end in ((1, Ended(j=0, a=1, run_s=2.0)), (2, Ended(j=0, a=2, run_s=3.0, cause=Cause.EXIT, exit=1))):
+        batch = f"x{attempt}"
+        events += [Submitting(b=batch, tag="x", jobs=((0, attempt),)), Submitted(b=batch, id="7"), end]
+        events.append(
+            Restarted(order="o", who="ada", jobs=(0,)) if attempt == 1 else Failed(j=0, why="no attempt left")
+        )
+    replayed = JobReplay(table, [b"".join(map(encode_line, events))], 1, small=0)
+    assert (replayed.state.code[0], replayed.state.code[1]) == (JobCode.FAILED, JobCode.PRUNED)
+    assert [attempt.run_s for attempt in attempts_of(table, {0, 1}, replayed.events_of({0, 1})).of(0)] == [2.0, 3.0]
+
+
+def concerns(event: Event, job: int) -> bool:
+    members = [each if isinstance(each, int) else each[0] for each in getattr(event, "jobs", None) or ()]
+    return getattr(event, "j", None) == job or job in members
 
 
 def test_requests_of_active_jobs(tmp_path: Path) -> None:

@@ -14,18 +14,18 @@ from longshore.app.inspect.kept_logs import find_kept_log
 from longshore.app.job.asked_resources import asked_resources
 from longshore.app.job.explanation_text import explanation_text
 from longshore.app.job.job_explanation import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
+from longshore.app.job.job_replay import JobReplay
 from longshore.app.job.limits_held import limit_usage
 from longshore.app.job.state_reasons import state_reasons
 from longshore.app.report.attempt_records import AttemptRecords
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
-from longshore.app.runs.job_events import active_requests, events_of_jobs
+from longshore.app.runs.job_events import active_requests
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.replay import replay
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.rundir.wait_reasons import code_of_waiting
 from longshore.engine.schedule.resource_pool import Pool
@@ -41,8 +41,6 @@ from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
-_SMALL_ANCESTRY = 1000
-"""Number of ancestors below which events are not read a second time."""
 _BLOCKED_CODES = frozenset({JobCode.UNREADY, JobCode.PRUNED})
 
 
@@ -79,16 +77,12 @@ class _ExplanationBuilder:
         self._table = table
         self._job = job
         self._alive = alive
-        ancestors = table.ancestors(job)
         self._blocks = event_blocks(opened)
-        events = events_of_jobs(self._blocks, range(len(table)) if len(ancestors) == len(table) else set(ancestors))
-        self._state = replay(table, events, ancestors)
+        replayed = JobReplay(table, self._blocks, job)
+        self._state = replayed.state
         self._unknown = find_unknown_jobs(self._state, opened.survey) if opened.damages else frozenset()
         self._causes = self._find_causes()
-        # All other jobs may be ancestors; only few of them are reported.
-        self._events = (
-            events if len(ancestors) < _SMALL_ANCESTRY else events_of_jobs(self._blocks, {job, *self._causes})
-        )
+        self._events = replayed.events_of({job, *self._causes})
 
     def build(self, as_of: float) -> JobExplanation:
         table, job, state = self._table, self._job, self._state

@@ -235,17 +235,17 @@ class JobTable:
         """Return the barriers that a job waits for."""
         return self._barriers_before.get(job, ())
 
-    def ancestors(self, *jobs: int) -> list[int]:
+    def ancestors(self, *jobs: int, most: int | None = None) -> list[int]:
         """Return jobs with all their ancestors, including those before barriers, in the order of the workflow.
 
-        The ancestors of the final job are all jobs.
+        The ancestors of the final job are all jobs. The search ends when it has found more than `most`.
         """
         if self.final in jobs:
             return list(range(len(self)))
         seen = set(jobs)
         stack = list(seen)
         parents = self.parents
-        while stack:
+        while stack and (most is None or len(seen) <= most):
             job = stack.pop()
             for parent in chain(parents[job], *(barrier.after for barrier in self.barriers_before(job))):
                 if parent not in seen:
