@@ -14,11 +14,11 @@ def lines_of(records: Iterable[object], before: bytes = b"") -> bytes:
     """Return records as lines with checksums that continue the lines before them."""
     crc = checksum_after(before) if before else SEED
     assert crc is not None
-    lines = b""
+    lines = []
     for record in records:
         line, crc = add_checksum(msgspec.json.encode(record), crc)
-        lines += line
-    return lines
+        lines.append(line)
+    return b"".join(lines)
 
 
 def append_line(path: Path, record: object) -> None:

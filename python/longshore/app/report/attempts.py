@@ -69,7 +69,8 @@ class AttemptCollector:
     time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` sums up the
     failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
     that an attempt used, and that a retry or an intervention requested; 0 where none is known. `staged` has the
-    transfers of all attempts per label that was staged.
+    transfers of all attempts per label that was staged. `unanswered` has the attempts of each batch whose submission
+    was not answered yet.
     """
 
     def __init__(
@@ -102,13 +103,12 @@ class AttemptCollector:
         self.peak_memory_b = array("q", bytes(8 * labels))
         self.raised_memory_b = array("q", bytes(8 * labels))
         self.staged: dict[int, StagedFiles] = {}
-        self._members: dict[str, tuple[tuple[int, int], ...]] = {}
-        """Attempts of each batch whose submission was not answered yet."""
+        self.unanswered: dict[str, tuple[tuple[int, int], ...]] = {}
 
     def add(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
-        members = self._members
+        members = self.unanswered
         successes: list[AttemptSucceeded] = []
         for event in events:
             if type(event) is AttemptSucceeded:
@@ -217,7 +217,7 @@ class AttemptCollector:
         self._record_failure(event, Cause.LOST, 0.0)
 
     def _refused(self, event: Refused) -> None:
-        members = self._members.pop(event.b, ())
+        members = self.unanswered.pop(event.b, ())
         for job, attempt in members if event.jobs is None else event.jobs:
             self.running.pop(job, None)
             if event.spent:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports
-from longshore.app.report.newest_attempts import NewestAttempts
+from longshore.app.report.replayed_events import ReplayedEvents
+from longshore.app.report.report_cache import cache_replay, encode_replay, read_cached_replay
 from longshore.app.runs.event_source import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
-from longshore.engine.journal.join_successes import SuccessJoiner
+from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
-from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.replay import initial_state
+from longshore.engine.rundir.job_table import Column, JobTable
 from longshore.engine.rundir.wait_reasons import find_held_jobs
-from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
 from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
+from longshore.model.run.event import BriefEvent
 from longshore.model.run.states import JobState, state_of_run
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_waiting
@@ -41,58 +39,61 @@ class Replay:
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
         self._opened = opened
-        answer = opened.brief_events(with_attempts=details)
-        self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
-        self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
-        self.last_position = (0, 0)
-        self.unknown: frozenset[int] = frozenset()
+        self._is_damaged, self._to_cache = False, b""
         with collection_paused():
-            self.jobs = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
-            self.state = initial_state(jobs)
-            self._newest = NewestAttempts(len(jobs)) if details else None
-            self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
-            self.survey = JournalSurvey(())
-            has_events = not isinstance(answer, Unreachable) and self._replay(answer[0])
+            has_events = self._replay(details=details)
+        self.state, self.attempts = self._replayed.state, self._replayed.attempts
+        self.last_position = self._replayed.last_position
+        self.survey = JournalSurvey(())
+        self.unknown: frozenset[int] = frozenset()
         # An engine that is itself a job may be queued for long before its first event.
         lost = bool(opened.card.submissions) and alive is not True
         self.has_no_events = not has_events and (bool(self.unreachable) or lost)
         self.has_no_engine = alive is not True and not self.state.finish_event
-        if alive is False and not self.unreachable and not self.survey.damages and opened.find_lost_lives():
-            self._take_survey()
+        if self._is_damaged or (alive is False and not self.unreachable and opened.find_lost_lives()):
+            self.survey = opened.survey
+            self.unknown = find_unknown_jobs(self.state, self.survey)
+        elif self._to_cache:
+            cache_replay(opened, self._to_cache)
         self._shown = [self._shown_for(code) for code in JobCode]
         self.is_watched = not self.has_no_engine and not self.has_no_events and not self.survey.damages
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if self.is_watched else frozenset()
 
-    def _replay(self, events: Iterable[BriefEvent]) -> bool:
-        """Process events; return whether there were any."""
-        joiner = SuccessJoiner()
-        has_events = False
+    def _replay(self, *, details: bool) -> bool:
+        """Replay all events, from the cached replay on if there is one; return whether there are any."""
+        opened = self._opened
+        cached = read_cached_replay(opened) if details else None
+        try:
+            answer = opened.brief_events(cached.mark if cached else "", with_attempts=details)
+        except StaleMarkError:
+            cached = None
+            answer = opened.brief_events(with_attempts=details)
+        self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
+        self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
+        columns: list[Column] = ["names"] if details else []
+        if cached is None:
+            columns.append("parents")
+        self.jobs = JobTable(opened.run, *columns)
+        if cached is not None:
+            self._replayed = ReplayedEvents.continue_from(cached.replay, self.jobs)
+        else:
+            self._replayed = ReplayedEvents.before_the_first(self.jobs, newest=details)
+        number = 0 if isinstance(answer, Unreachable) else self._add(answer[0])
+        return bool(cached or number)
+
+    def _add(self, events: Iterable[BriefEvent]) -> int:
+        """Process events, those before a damage if there is one; return their number."""
+        number = 0
         try:
             for piece in chunk_events(events):
-                has_events = True
-                self._add(joiner.join(piece))
-                self._record_position(piece[-1])
+                number += len(piece)
+                self._replayed.add(piece)
         except DamagedError:
-            # What precedes the damage counts.
-            self._add(list(joiner.release()))
-            self._take_survey()
-            return True
-        self._add(list(joiner.release()))
-        self.attempts.most_running = max(self.attempts.most_running, joiner.most_running)
-        return has_events
-
-    def _add(self, events: Sequence[BriefEvent]) -> None:
-        apply_events(self.state, events)
-        self.attempts.add(events)
-
-    def _take_survey(self) -> None:
-        self.survey = self._opened.survey
-        self.unknown = find_unknown_jobs(self.state, self.survey)
-
-    def _record_position(self, event: BriefEvent) -> None:
-        life = self.attempts.life
-        if life is not None:
-            self.last_position = life.life, 0 if isinstance(event, Life | AttemptSucceeded) else event.n
+            self._is_damaged = True
+        else:
+            self._to_cache = encode_replay(self._opened, self._replayed, mark=self.mark, number=number)
+        self._replayed.finish()
+        return number
 
     def _shown_for(self, code: int) -> JobState:
         """Return the state to show for a code: unknown for jobs that no engine watches."""
@@ -147,11 +148,12 @@ class Replay:
     @property
     def job_reports(self) -> JobReports | None:
         """Return the reports of all jobs if `details` was requested."""
-        if self._newest is None:
+        newest = self.attempts.newest
+        if newest is None:
             return None
         return JobReports(
             state=self.state,
-            attempts=self._newest,
+            attempts=newest,
             names=self.jobs.names,
             labels=self.jobs.labels,
             shown=self._shown,

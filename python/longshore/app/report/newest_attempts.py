@@ -27,6 +27,10 @@ class NewestAttempts:
         below are of these, and their exit code is 0.
     end_times, run_s, cpu_s, rss_b
         As in `Ended`; an unknown `cpu_s` is not a number, an unknown `rss_b` is -1.
+    other_ends
+        Newest ends that are not in columns.
+    shared_hosts
+        The string that stands for each host.
     """
 
     def __init__(self, size: int) -> None:
@@ -35,14 +39,14 @@ class NewestAttempts:
         self.start_times, self.end_times, self.run_s, self.cpu_s = times, times[:], times[:], times[:]
         self.rss_b = array("q", [_UNKNOWN_B]) * size
         self.hosts: list[str | None] = [None] * size
-        self._shared: dict[str, str] = {}
-        self._other_ends: dict[int, Ended | Lost] = {}
+        self.shared_hosts: dict[str, str] = {}
+        self.other_ends: dict[int, Ended | Lost] = {}
 
     def note_successes(self, events: Iterable[AttemptSucceeded]) -> None:
         """Record starts and ends of attempts that succeeded, in order."""
-        started, start_times, hosts, shared = self.started, self.start_times, self.hosts, self._shared
+        started, start_times, hosts, shared = self.started, self.start_times, self.hosts, self.shared_hosts
         succeeded, end_times, run_s, cpu_s, rss_b = self.succeeded, self.end_times, self.run_s, self.cpu_s, self.rss_b
-        others = self._other_ends
+        others = self.other_ends
         for event in events:
             start, end = event.start, event.end
             if end is None:
@@ -70,7 +74,7 @@ class NewestAttempts:
         self.started[job] = event.a
         self.start_times[job] = math.nan if event.at is None else event.at
         # Shared strings: hundreds of thousands of jobs run on a few hosts.
-        self.hosts[job] = self._shared.setdefault(event.host, event.host) if event.host else None
+        self.hosts[job] = self.shared_hosts.setdefault(event.host, event.host) if event.host else None
 
     def note_end(self, event: Ended | Lost) -> None:
         """Record how an attempt ended."""
@@ -78,9 +82,9 @@ class NewestAttempts:
         host, start = self.start(job, event.a)
         if isinstance(event, Lost) or not host or start is None or not _is_plain(event):
             self.succeeded[job] = 0
-            self._other_ends[job] = event
+            self.other_ends[job] = event
             return
-        self._other_ends.pop(job, None)
+        self.other_ends.pop(job, None)
         self.succeeded[job] = event.a
         self.end_times[job] = event.end or 0.0
         self.run_s[job] = event.run_s or 0.0
@@ -103,7 +107,7 @@ class NewestAttempts:
     def end(self, job: int, attempt: int) -> Ended | Lost | None:
         """Return how an attempt ended; ``None`` while it runs, even if an earlier one ended."""
         if not attempt or self.succeeded[job] != attempt:
-            end = self._other_ends.get(job)
+            end = self.other_ends.get(job)
             return end if end is not None and end.a == attempt else None
         return Ended(
             j=job,

@@ -1,4 +1,7 @@
-"""Report cache: stores the report of a run without further changes, valid until there is news."""
+"""Report cache: stores the report of a run without further changes, valid until there is news.
+
+The replay of a long journal is stored too, for the next report with single jobs of a run that goes on.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
+from longshore.app.report.replayed_events import ReplayedEvents, StoredReplay, decode_array, encode_array
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
-from longshore.contract.context import Mark, Unreachable
+from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.damage import DamagedError
@@ -20,11 +24,16 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.collection_pause import collection_paused
+from longshore.world.runs.manifests import workflow_path
 from longshore.world.runs.run_directory import read_cached, write_cached
 
 _FORMAT: Final = 7
 _NAMES: Final = {False: "report.json", True: "details.json"}
 """Names of the cached report without single jobs, and with them."""
+_REPLAY_FORMAT: Final = 1
+_REPLAY: Final = "replay.msgpack"
+_MANY_EVENTS: Final = 20_000
+"""Fewer new events are read again in less time than the replay of a large run is stored."""
 
 
 class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +52,27 @@ class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
     logs: dict[str, tuple[int, int] | None]
     life: Life | None
     report: RunReport
+
+
+class CachedReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """Cached replay with what it is valid for; `mark` is the position in the events up to which it goes.
+
+    `workflow` has name, modification time and size of the file with the run's jobs.
+    """
+
+    format: int = _REPLAY_FORMAT
+    longshore: str = __version__
+    mark: Mark
+    card: RunIdentity
+    workflow: tuple[str, int, int]
+    replay: StoredReplay
+
+
+class _Writer(msgspec.Struct):
+    """Writer of a cache file."""
+
+    format: int
+    longshore: str
 
 
 def caches_details(opened: OpenRun) -> bool:
@@ -88,6 +118,52 @@ def cache_report(
     with suppress(OSError, UnicodeEncodeError):
         write_cached(opened.run, _NAMES[details], msgspec.json.encode(cached))
     return report
+
+
+def read_cached_replay(opened: OpenRun) -> CachedReplay | None:
+    """Return the cached replay of the run's events if it is of this submission; later events are not in it."""
+    text = read_cached(opened.run, _REPLAY)
+    if not text:
+        return None
+    try:
+        writer = msgspec.msgpack.decode(text, type=_Writer)
+        if (writer.format, writer.longshore) != (_REPLAY_FORMAT, __version__):
+            return None
+        cached = msgspec.msgpack.decode(text, type=CachedReplay, dec_hook=decode_array)
+        is_same = (cached.card, cached.workflow) == (opened.card, _workflow_stamp(opened.run))
+        return cached if is_same and cached.replay.size == opened.card.expected else None
+    except (*DECODE_ERRORS, OSError):
+        return None
+
+
+def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, number: int) -> bytes:
+    """Encode a replay for the cache; empty if it is not worth it, because `number` events or less are new to it.
+
+    `mark` is the position in the events. To be called before the replay is finished.
+    """
+    # Imported here: a report from a snapshot does without.
+    from longshore.engine.run.engine_service import EngineService
+
+    has_journal = isinstance(opened.service, EngineService) and not caches_details(opened)
+    if number < _MANY_EVENTS or not has_journal:
+        return b""
+    with replayed.stored() as replay:
+        if replay is None:
+            return b""
+        cached = CachedReplay(mark=mark, card=opened.card, workflow=_workflow_stamp(opened.run), replay=replay)
+        return msgspec.msgpack.encode(cached, enc_hook=encode_array)
+
+
+def cache_replay(opened: OpenRun, replay: bytes) -> None:
+    """Store an encoded replay, if the run directory is writable."""
+    with suppress(OSError):
+        write_cached(opened.run, _REPLAY, replay)
+
+
+def _workflow_stamp(run: RunPaths) -> tuple[str, int, int]:
+    path = workflow_path(run)
+    about = path.stat()
+    return path.name, about.st_mtime_ns, about.st_size
 
 
 def _is_newest(opened: OpenRun, mark: Mark) -> bool:

@@ -1,0 +1,291 @@
+"""A replay that is stored after some events and continued gives what a replay of all events gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.written_run import NOW, WrittenRun, course
+from tests.journal_lines import lines_of
+
+from longshore.app.report import replayed_events
+from longshore.app.report.replayed_events import ReplayedEvents, StoredReplay, decode_array, encode_array
+from longshore.app.report.report import report_run
+from longshore.app.report.report_cache import cache_replay, encode_replay, read_cached_replay
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import RunPaths
+from longshore.engine.journal.read_journal import read_since
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import (
+    FORMAT,
+    AttemptFacts,
+    BriefEvent,
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    OutputFinding,
+    OutputState,
+    Refused,
+    Restarted,
+    Retry,
+    StagedFiles,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.report import RunReport
+from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.job_groups import Barrier
+from longshore.model.workflow.request import Request
+
+MANY = 20_000
+NOTHING = OutputFinding(output=0, state=OutputState.EMPTY)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> JobTable:
+    """The jobs of a run of six jobs."""
+    return JobTable(WrittenRun(tmp_path_factory.mktemp("run") / "run").run, "parents")
+
+
+def events_of(job: int, attempt: int, n: int) -> dict[str, BriefEvent]:
+    """An event of each kind about a job."""
+    t, batch, pair = NOW + n, f"1.{job}.{attempt}", ((job, attempt), ((job + 1) % 6, attempt))
+    return {
+        "life": Life(v=FORMAT, life=1 + n, t=t, host="h", pid=1, boot="b", by="resume"),
+        "submitting": Submitting(n=n, t=t, b=batch, tag="t", jobs=pair, request=Request(memory_b=4)),
+        "with ids": Submitting(n=n, t=t, b=batch, tag="t", jobs=pair[:1], ids={job: {"gpus": (str(n),)}}),
+        "submitted": Submitted(n=n, t=t, b=batch, id="7"),
+        "started": Started(n=n, t=t, j=job, a=attempt, host="here", at=t - 0.5),
+        "started somewhere": Started(n=n, t=t, j=job, a=attempt),
+        "ended": Ended(n=n, t=t, j=job, a=attempt, exit=0, end=t, run_s=1.0, cpu_s=0.5, rss_b=9),
+        "left nothing": Ended(n=n, t=t, j=job, a=attempt, exit=0, run_s=1.0, outputs=(NOTHING,)),
+        "staged": Ended(n=n, t=t, j=job, a=attempt, exit=0, run_s=1.0, staged=StagedFiles(in_s=1.0)),
+        "bad": Ended(n=n, t=t, j=job, a=attempt, exit=1, cause=Cause.OOM, run_s=1.0),
+        "killed": Ended(n=n, t=t, j=job, a=attempt, signal=9, cause=Cause.PREEMPTED, reason="left", run_s=1.0),
+        "lost": Lost(n=n, t=t, j=job, a=attempt, why="gone"),
+        "facts": AttemptFacts(n=n, t=t, j=job, a=attempt, cpu_s=2.0, rss_b=70),
+        "refused": Refused(n=n, t=t, b=batch, why="no", spent=True),
+        "retry": Retry(n=n, t=t, j=job, a=2, cause=Cause.OOM, request=Request(memory_b=8), not_before=t + 9.0),
+        "failed": Failed(n=n, t=t, j=job, why="no attempt is left"),
+        "deleted": Deleted(n=n, t=t, jobs=(job,), why="removed by ada"),
+        "hold": Steer(n=n, t=t, who="ada", act="hold", jobs=(job,), set={"code": "3"}),
+        "release": Steer(n=n, t=t, who="ada", act="release", jobs=(job,)),
+        "set": Steer(n=n, t=t, who="ada", act="set", jobs=(job,), set={"requestMemory": "9"}),
+        "throttle": Steer(n=n, t=t, who="ada", act="throttle", set={"max": "3"}),
+        "pause": Steer(n=n, t=t, who="ada", act="pause", set={"why": "lunch"}),
+        "cancel": Steer(n=n, t=t, who="ada", act="cancel"),
+        "finished": Finished(n=n, t=t, state=JobState.FAILED),
+        "restarted": Restarted(n=n, t=t, jobs=(job,)),
+    }
+
+
+KINDS = tuple(events_of(0, 1, 0))
+often_attempts = st.one_of(st.sampled_from(["submitting", "submitted", "started", "ended"]), st.sampled_from(KINDS))
+steps_of_runs = st.lists(st.tuples(often_attempts, st.integers(0, 5), st.integers(1, 2)), max_size=60)
+
+
+def stored(replayed: ReplayedEvents) -> StoredReplay:
+    """What a reader finds of a replay."""
+    with replayed.stored() as replay:
+        text = msgspec.msgpack.encode(replay, enc_hook=encode_array)
+    return msgspec.msgpack.decode(text, type=StoredReplay, dec_hook=decode_array)
+
+
+def contents(replayed: ReplayedEvents) -> list[dict[str, Any]]:
+    """All that a replay holds, but what only an engine uses."""
+    state, attempts, newest = replayed.state, replayed.attempts, replayed.attempts.newest
+    assert newest is not None
+    found = [vars(state).copy(), vars(attempts).copy(), vars(newest).copy(), {"last": replayed.last_position}]
+    for name in ("newly_ready", "barriers", "newly_inactive"):
+        del found[0][name]
+    del found[1]["newest"]
+    # Not a number is not equal to itself.
+    return [
+        {name: list(map(repr, value)) if name.endswith(("_s", "_times")) else value for name, value in each.items()}
+        if each.get("start_times")
+        else each
+        for each in found
+    ]
+
+
+def replay(replayed: ReplayedEvents, events: Sequence[BriefEvent], *, pieces: int = 7) -> ReplayedEvents:
+    for begin in range(0, len(events), pieces):
+        replayed.add(events[begin : begin + pieces])
+    return replayed
+
+
+@given(steps_of_runs, st.data())
+def test_a_stored_replay_goes_on_as_one_that_was_not(
+    table: JobTable, steps: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    events = [events_of(job, attempt, n)[kind] for n, (kind, job, attempt) in enumerate(steps, start=1)]
+    cut = data.draw(st.integers(0, len(events)))
+    whole = replay(ReplayedEvents.before_the_first(table, newest=True), events)
+    first = replay(ReplayedEvents.before_the_first(table, newest=True), events[:cut])
+    kept = stored(first)
+    later = replay(ReplayedEvents.continue_from(kept, table), events[cut:])
+    # The one that was stored goes on too.
+    replay(first, events[cut:])
+    for each in (whole, first, later):
+        each.finish()
+    assert contents(first) == contents(whole)
+    assert contents(later) == contents(whole)
+
+
+def test_every_attribute_is_stored_or_known_from_elsewhere(table: JobTable) -> None:
+    replayed = ReplayedEvents.before_the_first(table, newest=True)
+    forms: dict[Any, object] = {
+        replayed_events._StoredState: replayed.state,
+        replayed_events._StoredAttempts: replayed.attempts,
+        replayed_events._StoredNewest: replayed.attempts.newest,
+    }
+    for form, source in forms.items():
+        assert {*form.__struct_fields__} | form.derived == {*vars(source)}
+        assert form.derived.isdisjoint(form.__struct_fields__)
+
+
+def test_a_run_with_barriers_or_without_newest_attempts_is_not_stored(table: JobTable) -> None:
+    barriers = [Barrier(name="one", title="one", after=(0,), before=(5,), blocking=True)]
+    plain = ReplayedEvents.before_the_first(table, newest=True)
+    grouped = ReplayedEvents(RunState(table.parents, table.label_of, barriers=barriers), plain.attempts)
+    for replayed in (grouped, ReplayedEvents.before_the_first(table, newest=False)):
+        with replayed.stored() as replay:
+            assert replay is None
+
+
+# --------------------------------------------------------------------------------------------------------- in the cache
+
+
+def look(run: WrittenRun) -> RunReport:
+    report = report_run(OpenRun(run=run.run, card=run.opened.card), details=True, now=NOW + 100)
+    return msgspec.structs.replace(report, jobs=list(report.jobs or ()))
+
+
+def tell(run: WrittenRun, events: Sequence[Event]) -> None:
+    for event in events:
+        run.write(event)
+
+
+def cache(run: WrittenRun, *, host: str = "cached") -> None:
+    """Cache the replay of all events so far, as that of a longer run, with a host that shows where it is from."""
+    events, mark = read_since(run.run.journal)
+    replayed = ReplayedEvents.before_the_first(JobTable(run.run, "parents"), newest=True)
+    replayed.add(list(events))
+    text = encode_replay(run.opened, replayed, mark=mark, number=MANY)
+    assert text
+    cache_replay(run.opened, text.replace(b"\xa4here", b"\xa4" + host.encode()[:4]))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> WrittenRun:
+    """A run in the middle of its course, whose replay is cached."""
+    made = WrittenRun(tmp_path / "run")
+    made.begin()
+    tell(made, course()[:13])
+    cache(made)
+    return made
+
+
+def hosts(report: RunReport) -> set[str | None]:
+    return {job.host for job in report.jobs or ()} - {None}
+
+
+def test_a_report_goes_on_from_the_cached_replay(run: WrittenRun) -> None:
+    assert hosts(look(run)) == {"cach"}
+    tell(run, course()[13:])
+    found = look(run)
+    assert hosts(found) == {"cach", "here"}
+    (run.run.cache / "replay.msgpack").unlink()
+    anew = look(run)
+    assert hosts(anew) == {"here"}
+    assert found.counts == anew.counts
+    assert found.summary == anew.summary
+    assert [job.state for job in found.jobs or ()] == [job.state for job in anew.jobs or ()]
+
+
+def was_handed_over_again(run: WrittenRun) -> None:
+    run.opened = OpenRun(run=run.run, card=msgspec.structs.replace(run.opened.card, name="another"))
+
+
+def has_another_workflow(run: WrittenRun) -> None:
+    run.run.workflow.write_bytes(run.run.workflow.read_bytes() + b"\n")
+
+
+def lost_its_end(run: WrittenRun) -> None:
+    run.journal.write_bytes(run.journal.read_bytes()[:-9])
+
+
+def was_sealed_before(run: WrittenRun) -> None:
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    run.begin(seals=len(b"".join(lines[:-2])))
+
+
+def tore_it(run: WrittenRun) -> None:
+    path = run.run.cache / "replay.msgpack"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def is_of_another_version(run: WrittenRun) -> None:
+    path = run.run.cache / "replay.msgpack"
+    path.write_bytes(path.read_bytes().replace(b"\xa6format\x01", b"\xa6format\x7f"))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        was_handed_over_again,
+        has_another_workflow,
+        lost_its_end,
+        was_sealed_before,
+        tore_it,
+        is_of_another_version,
+    ],
+)
+def test_a_cached_replay_of_anything_else_is_not_used(run: WrittenRun, happens: Callable[[WrittenRun], None]) -> None:
+    happens(run)
+    found = look(run)
+    assert hosts(found) == {"here"}
+    (run.run.cache / "replay.msgpack").unlink()
+    assert look(run) == found
+
+
+def test_only_long_journals_that_are_whole_are_cached(run: WrittenRun) -> None:
+    path = run.run.cache / "replay.msgpack"
+    path.unlink()
+    look(run)
+    assert not path.exists(), "there are few events"
+    events = [Steer(n=13 + n, t=NOW + 13 + n, who="ada", act="pause", set={"why": "lunch"}) for n in range(1, MANY)]
+    with run.journal.open("ab") as file:
+        file.write(lines_of(events, run.journal.read_bytes()))
+    first = look(run)
+    assert path.exists()
+    found = read_cached_replay(OpenRun(run=run.run, card=run.opened.card))
+    assert found is not None
+    assert found.mark == f"1:{run.journal.stat().st_size}"
+    assert look(run) == first
+    path.unlink()
+    with run.journal.open("ab") as file:
+        file.write(b"no event\n")
+    look(run)
+    assert not path.exists(), "the journal is damaged"
+
+
+def test_a_run_that_cannot_be_written_has_no_cached_replay(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    run.run.cache.write_text("in the way", "utf-8")
+    cache_replay(run.opened, b"replay")
+    assert read_cached_replay(run.opened) is None
+    assert RunPaths(tmp_path / "run").cache.read_text("utf-8") == "in the way"
