@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -202,7 +203,7 @@ class BriefEvents(ABC):
         """Like `EventSource.events`, but an attempt that succeeded may be one event. Marks of its own.
 
         The order of the events of a job is kept, and that of all ends. With `with_attempts`, an event of a whole
-        attempt has the start and the end that it stands for.
+        attempt has a host.
 
         Raises
         ------
@@ -258,6 +259,13 @@ class LogLocator(ABC):
     @abstractmethod
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
+
+    def paths(self, attempts: Iterable[tuple[int, str, str, int]]) -> list[str]:
+        """Return the paths of the logs of some attempts, each with the arguments of `path`.
+
+        For services of which a report with each job of a large run needs hundreds of thousands.
+        """
+        return list(starmap(self.path, attempts))
 
     @abstractmethod
     def attempts(self, index: int) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from tests.engine.simulation import Simulation
 
 from longshore.app.report.attempts import AttemptCollector
-from longshore.app.report.job_reports import JobReports
+from longshore.app.report.job_reports import ReplayedJobReports
 from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.rundir.job_table import JobTable
@@ -53,7 +54,7 @@ def summary(table: JobTable, events: Sequence[BriefEvent], *, at_once: bool = Fa
     newest = NewestAttempts(len(table))
     attempts = AttemptCollector(table.label_of, len(table.labels), newest=newest)
     attempts.add(events)
-    reports = JobReports(
+    reports = ReplayedJobReports(
         state=state,
         attempts=newest,
         names=table.names,
@@ -102,14 +103,14 @@ def test_a_run_is_the_same_from_joined_events_at_any_moment(seed: int, tmp_path:
 
 BATCH = Submitting(n=1, t=1.0, b="x", tag="x", jobs=((0, 1), (1, 1)))
 ANSWER = Submitted(n=2, t=2.0, b="x", id="7")
-STARTS = [Started(n=3, t=3.0, j=0, a=1, at=2.5), Started(n=4, t=3.0, j=1, a=1)]
-SUCCESS = Ended(n=5, t=5.0, j=0, a=1, end=4.5, run_s=2.0, rss_b=9)
+STARTS = [Started(n=3, t=3.0, j=0, a=1, at=2.5, host="h"), Started(n=4, t=3.0, j=1, a=1)]
+SUCCESS = Ended(n=5, t=5.0, j=0, a=1, exit=0, end=4.5, run_s=2.0, rss_b=9)
 
 
-def test_a_success_is_one_event_with_its_start_and_end() -> None:
+def test_a_success_is_one_event_with_its_host_and_end() -> None:
     found = joined([BATCH, ANSWER, *STARTS, SUCCESS])
     assert found == [
-        AttemptSucceeded(j=0, a=1, at=2.5, t=5.0, run_s=2.0, rss_b=9, start=STARTS[0], end=SUCCESS),
+        AttemptSucceeded(j=0, a=1, at=2.5, t=5.0, run_s=2.0, rss_b=9, host="h", end=4.5),
         Submitting(n=1, t=1.0, b="x", tag="x", jobs=((1, 1),)),
         ANSWER,
         STARTS[1],
@@ -132,3 +133,17 @@ def test_what_belongs_to_no_held_attempt_is_passed_on() -> None:
     assert joined([with_ids, STARTS[0], SUCCESS]) == [with_ids, STARTS[0], SUCCESS]
     again = Ended(n=9, t=9.0, j=1, a=2, run_s=1.0)
     assert joined([BATCH, again])[-1] == again
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (STARTS[0], msgspec.structs.replace(SUCCESS, exit=3, reason="3 is a success")),
+        (STARTS[0], msgspec.structs.replace(SUCCESS, end=None)),
+        (msgspec.structs.replace(STARTS[0], host=None), SUCCESS),
+        (msgspec.structs.replace(STARTS[0], at=None), SUCCESS),
+    ],
+)
+def test_a_success_with_more_or_less_to_tell_is_not_joined(start: Started, end: Ended) -> None:
+    alone = msgspec.structs.replace(BATCH, jobs=((0, 1),))
+    assert joined([alone, ANSWER, start, end]) == [alone, ANSWER, start, end]

@@ -56,7 +56,7 @@ class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
     `label_of` is the label's index per job, `labels` the number of labels. `newest` collects each job's newest attempt
-    if given; it needs every event, or the events that an `AttemptSucceeded` stands for.
+    if given; it needs every event, and the host of each `AttemptSucceeded`.
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
-from longshore.app.report.job_reports import JobReports
+from longshore.app.report.job_reports import JobReports, ReplayedJobReports
 from longshore.app.report.replayed_events import ReplayedEvents
 from longshore.app.report.report_cache import cache_replay, encode_replay, read_cached_replay
 from longshore.app.runs.event_source import chunk_events
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import Mark, Unreachable, log_path
+from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.job_table import Column, JobTable
@@ -151,7 +151,7 @@ class Replay:
         newest = self.attempts.newest
         if newest is None:
             return None
-        return JobReports(
+        return ReplayedJobReports(
             state=self.state,
             attempts=newest,
             names=self.jobs.names,
@@ -159,6 +159,6 @@ class Replay:
             shown=self._shown,
             held=self.held,
             unknown=self.unknown,
-            log_of=self._opened.log_of if self._opened.log_locator else log_path,
+            locator=self._opened.log_locator,
             not_retried=self.attempts.failed,
         )

@@ -1,12 +1,16 @@
-"""Job reports: the state and newest attempt of each job of a run."""
+"""Job reports: the state and newest attempt of each job of a run, in columns."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
+import msgspec
+
 from longshore.app.report.newest_attempts import NewestAttempts
+from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import LOGS_PER_FOLDER, file_name, log_folder, log_path
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
@@ -18,14 +22,110 @@ _NOTHING: Final = (None,) * 10
 _STARTED_AT, _FINISHED_AT = map(JobReport.__struct_fields__.index, ("started_at", "finished_at"))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class JobReports(Sequence[JobReport]):
-    """Sequence of job reports in workflow order, each built on access, to save memory.
+    """Reports of all jobs of a run, in workflow order; each is built on access.
+
+    Hundreds of thousands of reports take longer to make than all that they are made of, so `values` is for readers that
+    need only their fields.
+    """
+
+    @overload
+    def __getitem__(self, job: int) -> JobReport: ...
+    @overload
+    def __getitem__(self, job: slice) -> list[JobReport]: ...
+    def __getitem__(self, job: int | slice) -> JobReport | list[JobReport]:
+        """Return the report of a job, or of a slice."""
+        these = range(len(self))[job]
+        if isinstance(these, int):
+            return _report(self.values_of(these))
+        return [_report(self.values_of(each)) for each in these]
+
+    def __iter__(self) -> Iterator[JobReport]:
+        """Iterate over the reports of all jobs."""
+        return map(_report, self.values(lambda at: at))
+
+    def values(self, show_time: Callable[[float | None], object]) -> Iterator[tuple[Any, ...]]:
+        """Iterate over the fields of all reports, in their order and with times as `show_time` returns them."""
+        for columns in self.columns():
+            shown = list(columns)
+            for place in (_STARTED_AT, _FINISHED_AT):
+                shown[place] = _show_times(columns[place], show_time)
+            yield from zip(*shown, strict=True)
+
+    @abstractmethod
+    def columns(self) -> Iterator[Sequence[Sequence[Any]]]:
+        """Iterate over parts of all reports, in order; each part is a column per field of `JobReport`."""
+
+    @abstractmethod
+    def values_of(self, job: int) -> tuple[Any, ...]:
+        """Return the fields of a report."""
+
+
+class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """Reports of all jobs of a run: per field of `JobReport` a value for each job.
+
+    Raises `ValueError` if there are more values of one field than of another.
+    """
+
+    name: list[str]
+    label: list[str]
+    state: list[JobState]
+    cause: list[Cause | None]
+    reason: list[str | None]
+    attempts: list[int]
+    exit_code: list[int | None]
+    signal: list[int | None]
+    host: list[str | None]
+    started_at: list[float | None]
+    finished_at: list[float | None]
+    run_s: list[float | None]
+    cpu_s: list[float | None]
+    peak_memory_b: list[int | None]
+    log: list[str | None]
+    not_retried: list[str | None]
+
+    def __post_init__(self) -> None:
+        if len(set(map(len, msgspec.structs.astuple(self)))) != 1:
+            raise ValueError("the columns differ in length")
+
+
+class StoredJobReports(JobReports):
+    """Job reports whose columns are stored."""
+
+    def __init__(self, stored: JobColumns) -> None:
+        self.stored = stored
+        self._columns: tuple[list[Any], ...] = msgspec.structs.astuple(stored)
+
+    @classmethod
+    def of(cls, reports: JobReports) -> StoredJobReports:
+        """Return reports with all their columns made."""
+        every: list[list[Any]] = [[] for _ in JobColumns.__struct_fields__]
+        for part in reports.columns():
+            for column, values in zip(every, part, strict=True):
+                column.extend(values)
+        return cls(JobColumns(**dict(zip(JobColumns.__struct_fields__, every, strict=True))))
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.stored.name)
+
+    def columns(self) -> Iterator[Sequence[Sequence[Any]]]:
+        """Return all columns as one part."""
+        return iter((self._columns,))
+
+    def values_of(self, job: int) -> tuple[Any, ...]:
+        """Return the fields of a report."""
+        return tuple(column[job] for column in self._columns)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReplayedJobReports(JobReports):
+    """Job reports made from the state and the newest attempts of a replayed run.
 
     `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
     jobs that the workload manager holds until a person releases them; `unknown` are those whose state damage of the
-    journal hides. `log_of` returns an attempt's log path relative to the run directory. `not_retried` says why a job
-    that failed was not tried again.
+    journal hides. `locator` finds the logs of attempts; ``None`` where they have their usual paths. `not_retried` says
+    why a job that failed was not tried again.
     """
 
     state: RunState
@@ -35,50 +135,27 @@ class JobReports(Sequence[JobReport]):
     shown: Sequence[JobState]
     held: Collection[int] = ()
     unknown: Collection[int] = ()
-    log_of: Callable[[int, str, str, int], str] = log_path
+    locator: LogLocator | None = None
     not_retried: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of jobs."""
         return self.state.size
 
-    @overload
-    def __getitem__(self, job: int) -> JobReport: ...
-    @overload
-    def __getitem__(self, job: slice) -> list[JobReport]: ...
-    def __getitem__(self, job: int | slice) -> JobReport | list[JobReport]:
-        """Return the report of a job, or of a slice."""
-        these = range(len(self))[job]
-        return self._of(these) if isinstance(these, int) else list(map(self._of, these))
-
-    def __iter__(self) -> Iterator[JobReport]:
-        """Iterate over the reports of all jobs."""
-        return map(_report, self.values(lambda at: at))
-
-    def _of(self, job: int) -> JobReport:
-        return _report(self.values_of(job))
-
-    def values(self, show_time: Callable[[float | None], object]) -> Iterator[tuple[Any, ...]]:
-        """Iterate over the fields of all reports, in their order and with times as `show_time` returns them.
-
-        This takes a fifth of the time of making the reports.
-        """
+    def columns(self) -> Iterator[Sequence[Sequence[Any]]]:
+        """Iterate over the columns of jobs whose logs share folders."""
         others = {*self.held, *self.unknown, *self.not_retried}
         for begin in range(0, len(self), LOGS_PER_FOLDER):
             jobs = range(begin, min(begin + LOGS_PER_FOLDER, len(self)))
             plain = self._are_plain(jobs)
-            rows = self._success_rows(jobs, plain, show_time)
-            if all(plain) and others.isdisjoint(jobs):
-                yield from rows
-                continue
-            for job, row, is_plain in zip(jobs, rows, plain, strict=True):
-                if is_plain and job not in others:
-                    yield row
-                else:
-                    fields = list(self.values_of(job))
-                    fields[_STARTED_AT] = show_time(fields[_STARTED_AT])
-                    fields[_FINISHED_AT] = show_time(fields[_FINISHED_AT])
-                    yield tuple(fields)
+            columns = self._success_columns(jobs, plain)
+            if not all(plain) or not others.isdisjoint(jobs):
+                rows = list(zip(*columns, strict=True))
+                for place, job in enumerate(jobs):
+                    if not plain[place] or job in others:
+                        rows[place] = self.values_of(job)
+                columns = list(zip(*rows, strict=True))
+            yield columns
 
     def _are_plain(self, jobs: range) -> Sequence[int]:
         """Return for each of some jobs whether the columns of `attempts` have its newest attempt."""
@@ -95,37 +172,34 @@ class JobReports(Sequence[JobReport]):
             for number, success, start in zip(numbers, succeeded, started, strict=True)
         ]
 
-    def _success_rows(
-        self, jobs: range, plain: Sequence[int], show_time: Callable[[float | None], object]
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield the fields of reports of `plain` jobs; those of the others mean nothing."""
+    def _success_columns(self, jobs: range, plain: Sequence[int]) -> list[Sequence[Any]]:
+        """Return the columns of reports of `plain` jobs; those of the others mean nothing."""
         part, nothing = slice(jobs.start, jobs.stop), (None,) * len(jobs)
         attempts = self.attempts
-        return zip(
+        return [
             self.names[part],
             [self.labels[label] for label in self.state.labels[part]],
             [self.shown[code] for code in self.state.code[part]],
             *(nothing, nothing, self.state.attempts[part], (0,) * len(jobs), nothing),
-            attempts.hosts[part],
-            [show_time(at) for at in attempts.start_times[part]],
-            [show_time(at) for at in attempts.end_times[part]],
+            *(attempts.hosts[part], attempts.start_times[part], attempts.end_times[part]),
             *(*attempts.use_columns(part), self._logs(jobs, plain), nothing),
-            strict=True,
-        )
+        ]
 
     def _logs(self, jobs: range, plain: Sequence[int]) -> list[str]:
         """Return the log of the newest attempt of each of some jobs, whose logs have folders of one number."""
         part = slice(jobs.start, jobs.stop)
         names, label_of, numbers = self.names[part], self.state.labels[part], self.state.attempts[part]
-        if self.log_of is not log_path:
-            columns = zip(jobs, names, label_of, numbers, plain, strict=True)
-            return [
-                self.log_of(job, name, self.labels[label], number) if is_plain else ""
-                for job, name, label, number, is_plain in columns
-            ]
+        if self.locator is not None:
+            labels = [self.labels[label] for label in label_of]
+            if all(plain):
+                return self.locator.paths(list(zip(jobs, names, labels, numbers, strict=True)))
+            path, rows = self.locator.path, zip(jobs, names, labels, numbers, plain, strict=True)
+            return [path(job, name, label, number) if is_plain else "" for job, name, label, number, is_plain in rows]
         folders = {label: log_folder(jobs.start, self.labels[label]) for label in set(label_of)}
-        rows = zip(names, label_of, numbers, strict=True)
-        return [f"{folders[label]}/{file_name(name)}.{number}.log" for name, label, number in rows]
+        return [
+            f"{folders[label]}/{file_name(name)}.{number}.log"
+            for name, label, number in zip(names, label_of, numbers, strict=True)
+        ]
 
     def values_of(self, job: int) -> tuple[Any, ...]:
         """Return the fields of a report."""
@@ -141,7 +215,7 @@ class JobReports(Sequence[JobReport]):
         host, began = self.attempts.start(job, number)
         end = self.attempts.end(job, number)
         # Text, not `Path`: a hundred thousand paths take half a second to make.
-        log: str | None = self.log_of(job, name, label, number)
+        log: str | None = (self.locator.path if self.locator else log_path)(job, name, label, number)
         if end is None:
             return (name, label, shown, None, None, number, None, None, host, began, None, None, None, None, log, None)
         not_retried = self.not_retried.get(job) or None
@@ -162,3 +236,9 @@ class JobReports(Sequence[JobReport]):
 
 def _report(values: Iterable[object]) -> JobReport:
     return JobReport(**dict(zip(JobReport.__struct_fields__, values, strict=True)))  # type: ignore[arg-type]
+
+
+def _show_times(times: Sequence[float | None], show_time: Callable[[float | None], object]) -> list[object]:
+    """Return times as they are shown, each made once: workload managers often tell whole seconds only."""
+    shown = {at: show_time(at) for at in set(times)}
+    return list(map(shown.__getitem__, times))

@@ -48,23 +48,17 @@ class NewestAttempts:
         succeeded, end_times, run_s, cpu_s, rss_b = self.succeeded, self.end_times, self.run_s, self.cpu_s, self.rss_b
         others = self.other_ends
         for event in events:
-            start, end = event.start, event.end
-            if end is None:
-                continue
-            if start is None or start.at is None or not start.host or not _is_plain(end):
-                if start is not None:
-                    self.note_start(start)
-                self.note_end(end)
+            if event.host is None:
                 continue
             # As `note_start` and `note_end`, without a call.
             job = event.j
-            started[job] = succeeded[job] = end.a
-            start_times[job] = start.at
-            hosts[job] = shared.setdefault(start.host, start.host)
-            end_times[job] = end.end or 0.0
+            started[job] = succeeded[job] = event.a
+            start_times[job] = event.at
+            hosts[job] = shared.setdefault(event.host, event.host)
+            end_times[job] = event.end
             run_s[job] = event.run_s
-            cpu_s[job] = math.nan if end.cpu_s is None else end.cpu_s
-            rss_b[job] = _UNKNOWN_B if end.rss_b is None else end.rss_b
+            cpu_s[job] = math.nan if event.cpu_s is None else event.cpu_s
+            rss_b[job] = _UNKNOWN_B if event.rss_b is None else event.rss_b
             if others:
                 others.pop(job, None)
 

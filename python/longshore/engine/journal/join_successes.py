@@ -38,7 +38,7 @@ class SuccessJoiner:
         """Answer to each of these submissions."""
 
     def join(self, events: Iterable[BriefEvent]) -> list[BriefEvent]:
-        """Return the next events, those of an attempt that succeeds as one `AttemptSucceeded` with its start and end.
+        """Return the next events, those of an attempt that succeeds as one `AttemptSucceeded` with its host.
 
         Events of attempts that did not end yet are held back until the next call, or until `release`.
         """
@@ -53,17 +53,23 @@ class SuccessJoiner:
                 most_running = max(most_running, len(starts))
             elif type(event) is Submitted and event.b in answers:
                 answers[event.b] = event
-            elif type(event) is Ended and numbers.get(event.j) == event.a and _is_plain(event):
+            elif (
+                type(event) is Ended
+                and numbers.get(event.j) == event.a
+                and (joined := _join_ends(starts.get(event.j), event)) is not None
+            ):
                 submission = pending.pop(event.j)
-                del numbers[event.j]
+                del numbers[event.j], starts[event.j]
                 if len(submission.jobs) == 1:
                     del answers[submission.b]
-                found.append(_joined(starts.pop(event.j, None), event))
+                found.append(joined)
             elif type(event) is Submitting and not event.ids:
                 answers[event.b] = None
                 for job, number in event.jobs:
                     pending[job] = event
                     numbers[job] = number
+            elif type(event) is AttemptSucceeded:
+                found.append(event)
             else:
                 found.extend(self._before(event))
                 found.append(event)
@@ -74,7 +80,7 @@ class SuccessJoiner:
         """Yield what was held back and must precede an event."""
         if isinstance(event, Ended | Lost | Retry | AttemptFacts) or (isinstance(event, Failed) and not event.aborts):
             yield from self._release(self._pending.get(event.j))
-        elif not isinstance(event, Submitting | Submitted | Started | AttemptSucceeded):
+        elif not isinstance(event, Submitting | Submitted | Started):
             yield from self.release()
 
     def release(self) -> Iterator[BriefEvent]:
@@ -97,14 +103,14 @@ class SuccessJoiner:
                 yield start
 
 
-def _is_plain(end: Ended) -> bool:
-    """Return whether an end is a success without any further facts."""
-    return end.cause is None and end.run_s is not None and not end.outputs and end.staged is None
-
-
-def _joined(start: Started | None, end: Ended) -> AttemptSucceeded:
-    run_s = end.run_s or 0.0
-    at = end.start if start is None else start.at or start.t
-    if at is None:
-        at = (end.end or end.t) - run_s
-    return AttemptSucceeded(end.j, end.a, at, end.t, run_s, end.rss_b, start, end)
+def _join_ends(start: Started | None, end: Ended) -> AttemptSucceeded | None:
+    """Return an attempt as one event; ``None`` if its events say more than that has room for."""
+    if start is None or start.at is None or not start.host or end.end is None or end.run_s is None:
+        return None
+    if end.cause is not None or end.exit != 0 or end.signal is not None or end.reason is not None:
+        return None
+    if end.outputs or end.staged is not None:
+        return None
+    return AttemptSucceeded(
+        end.j, end.a, start.at or start.t, end.t, end.run_s, end.rss_b, start.host, end.end, end.cpu_s
+    )

@@ -342,8 +342,9 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
         Run time in seconds.
     rss_b
         Peak memory in bytes; ``None`` if unknown.
-    start, end
-        The events that it stands for, where a reader of single jobs needs them.
+    host, end, cpu_s
+        Host, end by the clock of the host, and processor time, where a reader of single jobs needs them. With a host,
+        the exit code was 0, and nothing else is known that a report of the job shows.
     """
 
     j: int
@@ -352,8 +353,9 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
     t: float
     run_s: float
     rss_b: int | None = None
-    start: Started | None = None
-    end: Ended | None = None
+    host: str | None = None
+    end: float = 0.0
+    cpu_s: float | None = None
 
 
 BriefEvent: TypeAlias = Event | AttemptSucceeded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -47,6 +48,26 @@ class CondorLogLocator(LogLocator):
             else:
                 self._missing[label] += 1
         return shared_path if is_shared and attempt == self._last_started(index, attempt, cluster) else own_path
+
+    def paths(self, attempts: Iterable[tuple[int, str, str, int]]) -> list[str]:
+        """Paths of the logs of some attempts: of most without a call, because a run has hundreds of thousands."""
+        phases, is_own = self._phases, self._has_own_logs
+        found: list[str] = []
+        for index, name, label, attempt in attempts:
+            if index in phases.earlier_clusters or not is_own(label):
+                found.append(self.path(index, name, label, attempt))
+                continue
+            number = index if self._jobs is None else self._jobs.file_number(index)
+            prefix = name if log_names.is_plain(name) else log_names.log_prefix(number, name)
+            folder = log_names.log_folder(label, log_names.subfolder(number))
+            start = attempt - phases.attempts_before[index]
+            found.append(f"{folder}/{prefix}.{phases.cluster[index]}.{start}.log")
+        return found
+
+    def _has_own_logs(self, label: str) -> bool:
+        """Whether each attempt of a label certainly has a log of its own, as `path` found out."""
+        is_shared = self._is_shared.get(label)
+        return not is_shared if is_shared is not None else self._missing[label] >= _MAX_MISSING
 
     def _last_started(self, index: int, attempt: int, cluster: int) -> int:
         """The attempt whose output a shared log holds: the last one of the cluster that started."""

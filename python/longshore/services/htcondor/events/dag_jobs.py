@@ -56,7 +56,9 @@ class DagNodes:
         """Number of a node's job in the newest submission; -1 for a node without one."""
         number = node[1:]
         if node[:1] == "j" and number.isdecimal() and len(number) <= _MAX_DIGITS:
-            job = int(number) if int(number) < self._size else -1
+            job = int(number)
+            if job >= self._size:
+                job = -1
         else:
             job = self._final if node == FINAL_NODE else -1
         return job if self._numbers is None else self._numbers.get(job, -1)

@@ -124,7 +124,7 @@ class LogEventSource:
         return found, f"{prefix}{reached}"
 
     def brief_events(self, mark: Mark = "", *, with_attempts: bool = False) -> tuple[Iterator[BriefEvent], Mark]:
-        """Like `events`, but an attempt that succeeded may be one event, `with_attempts` with its start and end.
+        """Like `events`, but an attempt that succeeded may be one event, `with_attempts` with its host.
 
         A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
         invalid.

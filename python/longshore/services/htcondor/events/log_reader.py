@@ -25,6 +25,8 @@ _HEAD_BYTES: Final = 200
 _MAX_ID: Final = 2**31 - 1
 """Largest number of a cluster or process."""
 _END: Final = b"\n...\n"
+_TIME_OFFSET: Final = len("000 (.000.000) ")
+"""Bytes before the time of a record, without those of the number of its cluster."""
 _HEADER: Final = re.compile(
     rb"(\d{3}) \((\d{1,10})\.(-?\d{1,10})\.(-?\d{1,10})\) "
     rb"(?:(\d{4})-(\d\d)-(\d\d)[ T]|(\d\d)/(\d\d)(?:/(\d{4}|\d\d))? )(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-]\d\d:?\d\d)? ?"
@@ -144,10 +146,11 @@ class UserLog:
             self._times[text[bracket + 2 : bracket + 22]] = record.at
         return record
 
-    def parse_time(self, text: bytes) -> float | None:
-        """Time of a record; ``None`` if the text is none."""
-        bracket = text.find(b")", 8, 60)
-        at = self._times.get(text[bracket + 2 : bracket + 22])
+    def parse_time(self, text: bytes, cluster: bytes) -> float | None:
+        """Time of a record of a cluster; ``None`` if the text is no record."""
+        # Nearly all records have three digits per number behind that of the cluster.
+        begin = len(cluster) + _TIME_OFFSET
+        at = self._times.get(text[begin : begin + 20])
         if at is None and (record := self.parse_record(text)) is not None:
             at = record.at
         return at

@@ -38,8 +38,7 @@ _CPU: Final = re.compile(
     rb"Usr (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?)  -  Run Remote Usage"
 )
 _NO_USE: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
-_REMOTE_USAGE: Final = b"  -  Run Remote Usage"
-_PEAK_MEMORY: Final = re.compile(rb"Memory \(MB\) +: +(\d{1,9}) +\d+ +\d+")
+_MEMORY: Final = b"Memory (MB)"
 _CODE: Final = re.compile(rb"Code (\d{1,9}) Subcode (\d{1,9})\b")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
 _SUCCESS: Final = b"\t(1) Normal termination (return value 0)"
@@ -106,7 +105,7 @@ def parse_host(body: bytes) -> str | None:
     """Host that a job was started on."""
     begin = body.find(b"SlotName:")
     if begin >= 0:
-        slot = body[begin + 9 :].split(b"\n", 1)[0].strip()
+        slot = _line_from(body, begin + 9).strip()
         return slot[slot.find(b"@") + 1 :].decode("utf-8", "replace")
     found = _SLOT.search(body)
     return next(word for word in found.groups() if word).decode("utf-8", "replace") if found else None
@@ -207,12 +206,6 @@ def is_removed_by_person(why: str) -> bool:
     return not (is_order or is_removed_by_rule(why) or is_removed_with_dag(why) or why == "it was removed")
 
 
-def parse_peak_memory(body: bytes) -> int | None:
-    """Peak memory of an attempt in bytes; of the whole row, only the usage is parsed."""
-    usage = _PEAK_MEMORY.search(body)
-    return int(usage[1]) * MIB if usage else None
-
-
 def _add_usage(body: bytes, ending: AttemptEnd) -> AttemptEnd:
     """The end with resource usage; searched by plain text, several times as fast as by patterns."""
     rss_b, granted_mb = parse_memory_row(body)
@@ -233,10 +226,7 @@ def _add_usage(body: bytes, ending: AttemptEnd) -> AttemptEnd:
 def parse_cpu_s(body: bytes) -> float | None:
     """Processor time of an attempt."""
     begin = body.find(b"Usr ")
-    used: float | None = None
-    if begin >= 0:
-        end = body.find(_REMOTE_USAGE, begin)
-        used = 0.0 if body.startswith(_NO_USE, begin) or end < 0 else _parse_cpu(body[begin : end + len(_REMOTE_USAGE)])
+    used = _parse_cpu(_line_from(body, begin)) if begin >= 0 else None
     if used:
         return used
     # Whole seconds are 0 for a shorter use.
@@ -248,7 +238,7 @@ def parse_cpu_s(body: bytes) -> float | None:
 @lru_cache(_MAX_LINES)
 def _parse_cpu(text: bytes) -> float:
     # Times are whole seconds, so that most jobs share the text with others; the same holds for rows of usage.
-    cpu = _CPU.search(text)
+    cpu = None if text.startswith(_NO_USE) else _CPU.match(text)
     if cpu is None:
         return 0.0
     user, system = map(int, cpu.group(1, 2, 3, 4)), map(int, cpu.group(5, 6, 7, 8))
@@ -257,7 +247,14 @@ def _parse_cpu(text: bytes) -> float:
 
 def parse_memory_row(body: bytes) -> tuple[int | None, int | None]:
     """Peak memory of an attempt in bytes, and the granted memory in MiB."""
-    usage, _, allotted = _parse_usage_row(body, b"Memory (MB)")
+    # The row is near the end.
+    begin = body.rfind(_MEMORY)
+    return _parse_memory(_line_from(body, begin)) if begin >= 0 else (None, None)
+
+
+@lru_cache(_MAX_LINES)
+def _parse_memory(row: bytes) -> tuple[int | None, int | None]:
+    usage, _, allotted = _parse_usage_row(row, _MEMORY)
     return None if usage is None else int(usage) * MIB, None if allotted is None else int(allotted)
 
 
@@ -266,8 +263,13 @@ def _parse_usage_row(body: bytes, name: bytes) -> tuple[float | None, float | No
     begin = body.find(name)
     if begin < 0:
         return None, None, None
+    return _parse_numbers(_line_from(body, body.find(b":", begin) + 1))
+
+
+def _line_from(body: bytes, begin: int) -> bytes:
+    """The rest of a line from an offset."""
     end = body.find(b"\n", begin)
-    return _parse_numbers(body[body.find(b":", begin) + 1 : end if end >= 0 else len(body)])
+    return body[begin : end if end >= 0 else len(body)]
 
 
 @lru_cache(_MAX_LINES)

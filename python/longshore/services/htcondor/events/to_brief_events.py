@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Ended, Event, Started
+from longshore.model.run.event import AttemptSucceeded, BriefEvent, Event
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record
 from longshore.services.htcondor.events.log_reader import UserLog
@@ -28,7 +28,7 @@ _HANDLED: Final = frozenset(b"%03d" % event_type for event_type in (EventType.SU
 class BriefEventBuilder:
     """Builder of brief events of one submission while its log is read; `builder` takes all but simple successes.
 
-    With `with_attempts`, an event of a whole attempt has the start and the end that `builder` would give.
+    With `with_attempts`, an event of a whole attempt has the host and the processor time that `builder` would give.
     """
 
     def __init__(self, builder: EventBuilder, log: UserLog, *, with_attempts: bool = False) -> None:
@@ -72,35 +72,20 @@ class BriefEventBuilder:
             yield from self._convert_fully(text)
 
     def _success(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
-        started, ended = self._log.parse_time(self._execute_texts[cluster]), self._log.parse_time(end)
+        began = self._execute_texts[cluster]
+        started, ended = self._log.parse_time(began, cluster), self._log.parse_time(end, cluster)
         if started is None or ended is None or not (_CLUSTER.fullmatch(cluster) and parse_record.is_success(end)):
             return None
+        host = parse_record.parse_host(began) if self._with_attempts else None
+        if self._with_attempts and not host:
+            return None
         node = parse_record.parse_node(self._submit_texts[cluster])
-        peak = parse_record.parse_peak_memory(end)
-        brief = self._builder.brief_success(node, int(cluster), started=started, ended=ended, peak_memory_b=peak)
-        return self._with_start_and_end(brief, cluster, end) if brief is not None and self._with_attempts else brief
-
-    def _with_start_and_end(self, brief: AttemptSucceeded, cluster: bytes, end: bytes) -> AttemptSucceeded:
-        """Return the event with the start and the end that it stands for."""
-        began = self._execute_texts[cluster]
-        peak_memory_b, granted_mb = parse_record.parse_memory_row(end)
-        granted = granted_mb or parse_record.parse_memory(began)
-        queued = self._log.parse_time(self._submit_texts[cluster])
-        start = Started(j=brief.j, a=brief.a, host=parse_record.parse_host(began), at=brief.at, t=brief.at)
-        ended = Ended(
-            j=brief.j,
-            a=brief.a,
-            exit=0,
-            start=brief.at,
-            end=brief.t,
-            queue_s=None if queued is None else max(0.0, brief.at - queued),
-            run_s=brief.run_s,
-            cpu_s=parse_record.parse_cpu_s(end),
-            rss_b=peak_memory_b,
-            extra={"MemoryProvisioned": str(granted)} if granted else {},
-            t=brief.t,
-        )
-        return AttemptSucceeded(brief.j, brief.a, brief.at, brief.t, brief.run_s, peak_memory_b, start, ended)
+        attempt = self._builder.brief_success(node, int(cluster), started=started)
+        if attempt is None:
+            return None
+        peak_memory_b, _ = parse_record.parse_memory_row(end)
+        cpu_s = parse_record.parse_cpu_s(end) if self._with_attempts else None
+        return AttemptSucceeded(*attempt, started, ended, max(0.0, ended - started), peak_memory_b, host, ended, cpu_s)
 
     def _convert_delayed(self, clusters: Iterable[bytes]) -> Iterator[Event]:
         """Pass delayed records of these clusters to `EventBuilder`."""

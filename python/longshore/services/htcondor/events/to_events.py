@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.event import (
-    AttemptSucceeded,
     Deleted,
     Ended,
     Event,
@@ -156,12 +155,10 @@ class EventBuilder:
         events.append(Submitted(b=batch, id=job_id, t=at))
         return events
 
-    def brief_success(
-        self, node: str, cluster: int, *, started: float, ended: float, peak_memory_b: int | None
-    ) -> AttemptSucceeded | None:
-        """The brief event of a job that succeeded at its first attempt; ``None`` if it needs full events.
+    def brief_success(self, node: str, cluster: int, *, started: float) -> tuple[int, int] | None:
+        """Record that a job succeeded at its first attempt, and return the job and the number of the attempt.
 
-        Granted memory is not recorded: only jobs that run again need it.
+        ``None`` if it needs full events. Granted memory is not recorded: only jobs that run again need it.
         """
         phases, job = self._phases, self._nodes.job_of(node)
         if job < 0 or phases.phase[job] != _IDLE or job in phases.causes:
@@ -172,7 +169,7 @@ class EventBuilder:
         number = phases.attempts[job] = phases.attempts[job] + 1
         phases.phase[job] = _OVER
         phases.since[job] = started
-        return AttemptSucceeded(job, number, started, ended, max(0.0, ended - started), peak_memory_b)
+        return job, number
 
     def _on_execute(self, job: int, record: Record) -> Iterable[Event]:
         phases, at = self._phases, record.at
