@@ -1,6 +1,6 @@
 """``python -m longshore``."""
 
-from longshore.cli.start import main
+from longshore.cli.start import run_program
 
 if __name__ == "__main__":
-    main()
+    run_program()

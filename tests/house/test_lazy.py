@@ -59,6 +59,11 @@ READERS = (
     *("longshore.graph", "longshore.app.configure.layers"),
 )
 """What commands that look at a run do not need: digests, configurations, archives, other programs."""
+UNUSED_LIBRARIES = (
+    *("ast", "dataclasses", "dis", "gettext", "inspect", "ipaddress", "locale", "ntpath", "platform", "textwrap"),
+    *("tokenize", "traceback", "urllib.parse", "getpass"),
+)
+"""What click, logging, msgspec and pathlib import for few of their functions; `dataclasses` imports half of them."""
 EXECUTORS = ("longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan", "longshore.sites")
 """What starts jobs."""
 NO_CONFIGURATION = (
@@ -88,8 +93,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("args", "unused"),
     [
-        (["status", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
-        (["report"], (*READERS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
+        (
+            ["status", "RUN"],
+            (*READERS, *UNUSED_LIBRARIES, "longshore.engine.state", "longshore.services.local", "longshore.plan"),
+        ),
+        (
+            ["report"],
+            (*READERS, *UNUSED_LIBRARIES, "longshore.engine.state", "longshore.services.local", "longshore.plan"),
+        ),
         (
             ["report", "RUN"],
             (*READERS, "longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan"),
@@ -97,7 +108,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["report", "--json", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
         (["stats", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local")),
         (["events", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local.executor")),
-        (["ping"], NO_CONFIGURATION),
+        (["ping"], (*NO_CONFIGURATION, *UNUSED_LIBRARIES)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -14,7 +14,6 @@ import click
 
 from longshore import __version__
 from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, deliver_interrupts
-from longshore.cli.near_names import command_advice, option_advice
 from longshore.cli.options import print_json
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 
@@ -164,6 +163,8 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
+            from longshore.cli.near_names import command_advice
+
             raise UsageError(f"there is no command '{args[0]}'", hint=command_advice(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 
@@ -306,6 +307,8 @@ def _usage_error(error: click.ClickException) -> LongshoreError:
         # Click lists choices line by line.
         text = " ".join(error.format_message().split()).removesuffix(".")
         return UsageError(text[:1].lower() + text[1:], hint=help_hint)
+    from longshore.cli.near_names import option_advice
+
     known = [name for each in ctx.command.params for name in each.opts] if ctx else []
     advice = option_advice(error.option_name, (ctx.info_name or "") if ctx else "", known)
     if not advice and ctx and ctx.parent is None:

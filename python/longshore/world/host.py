@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Iterator
 
@@ -15,6 +14,9 @@ _START_TICKS = 19
 def user_name() -> str:
     """Return the user's login name, or the user id when it has no name."""
     try:
+        # Few commands ask: this module imports that of terminals.
+        import getpass
+
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())

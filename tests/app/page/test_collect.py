@@ -24,7 +24,7 @@ from longshore.model.workflow.request import Request
 LATER = NOW + 100
 
 
-class DrivenRun(OpenRun):
+class DrivenRun(OpenRun, frozen=True, kw_only=True):
     """A run whose engine lives."""
 
     def is_alive(self) -> bool | Unreachable:

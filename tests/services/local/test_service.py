@@ -17,7 +17,8 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.local.executor import LocalExecutor, pool_capacity
+from longshore.services.local.executor import LocalExecutor
+from longshore.services.local.machine import pool_capacity
 from longshore.services.local.service import LocalService
 
 CTX = Context(settings={}, site=Site(name="here"), paths=RunPaths(Path("/runs/x")), templates={})

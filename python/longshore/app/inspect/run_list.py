@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from longshore.app.inspect.fields import parse_filters
@@ -30,16 +30,14 @@ _RECENT_RUNS: Final = 5
 _DAY_S: Final = 86_400.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunList:
+class RunList(msgspec.Struct, frozen=True, kw_only=True):
     """Selected runs, oldest first, and notes about the others."""
 
     reports: tuple[RunReport, ...]
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunQuery:
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Selection of runs; by default unfinished runs, or the last few if all are finished.
 
     `days` adds runs that ended that recently. Runs must belong to `user` and meet all `filters`, finished or not; see

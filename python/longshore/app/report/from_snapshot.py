@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from longshore.app.runs.open_run import OpenRun
@@ -28,8 +28,7 @@ _FINAL_VERBS: Final = {JobState.RUNNING: "runs", JobState.SUCCEEDED: "ran", JobS
 """Per state of a final job that was started, what it does."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunStatus:
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """State of a run, from a snapshot or a replay.
 
     `counts` and `labels` are numbers of jobs per state, in total and per label. `notes` are for the reader. If

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -115,7 +114,7 @@ class ReportBuilder:
         earlier, self._later = self._later, []
         self._attempts.add(self._up_to(snapshot, chain(earlier, events)))
         status = status_of_snapshot(self._opened, snapshot, now)
-        status = dataclasses.replace(
+        status = structs.replace(
             status,
             labels={label: status.labels.get(label, {}) for label in jobs.labels},
             notes=(*status.notes, *(self._lacking(snapshot, self._last) if snapshot.finished else ())),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from longshore.app.configure.service_lookup import find_run_service, queryable_services, short_name
 from longshore.app.runs.mirror_run import current_run
@@ -39,8 +40,7 @@ _SEARCH_DAYS: Final = 2.0
 """Days to look back for a finished run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenRun:
+class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Opened run: its directory, card and service."""
 
     run: RunPaths

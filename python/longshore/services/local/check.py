@@ -9,7 +9,7 @@ from longshore.contract.context import Context, Problem, Site
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging
 from longshore.plan.ignored_requests import ignored_requests
-from longshore.services.local.executor import format_amount
+from longshore.services.local.machine import format_amount
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

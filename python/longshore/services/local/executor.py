@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -26,12 +25,9 @@ from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
 from longshore.engine.keeper_io.member_orders import limits_order
 from longshore.plan.job_commands import command_argv
 from longshore.plan.job_variables import GPU_RESOURCES, GPU_VARIABLES
-from longshore.services.local.gpus import named_members
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import keepers_elsewhere
-from longshore.world.host import host_name, physical_memory, usable_cpus
-from longshore.world.processes.detach import choose_detach_method
-from longshore.world.runs.registry import state_folder
+from longshore.services.local.machine import probe_machine
 
 _LOOK_AHEAD_S: Final = 0.05
 """Seconds a short job may be queued at the keeper ahead of its slot, which saves waiting for the engine."""
@@ -144,20 +140,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
 
     def probe(self) -> PingReport:
         """Return this machine's resources."""
-        pool = self._settings.get("pool") or {}
-        identities = named_members(pool, os.environ)
-        capacity = pool_capacity(pool, identities)
-        details = {name: format_amount(name, amount) for name, amount in capacity.items()}
-        details |= {name: f"{len(members)} ({', '.join(members)})" for name, members in identities.items() if members}
-        details |= {"host": host_name(), "state": str(state_folder()), "engine": choose_detach_method().description}
-        return PingReport(
-            service="local",
-            ok=True,
-            message="this machine takes jobs",
-            details=details,
-            capacity=capacity,
-            identities=identities,
-        )
+        return probe_machine(self._settings.get("pool") or {})
 
     def wait(self, timeout_s: float) -> None:
         """Return when the keeper has news."""
@@ -177,15 +160,3 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
 
 def _read_error(error: OSError) -> str:
     return f"the keepers' records cannot be read: {error.strerror or error}"
-
-
-def pool_capacity(pool: Mapping[str, int | Iterable[str]], identities: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the amounts jobs may use at once: as configured, else this machine's processors, memory and GPUs."""
-    amounts = {name: available for name, available in pool.items() if isinstance(available, int)}
-    members = {name: len(members) for name, members in identities.items()}
-    return {"cpus": usable_cpus(), "memory": physical_memory()} | amounts | members
-
-
-def format_amount(name: str, amount: int) -> str:
-    """Return an amount of a resource for people: memory and disk in MiB."""
-    return f"{amount / 2**20:.0f} MiB" if name in {"memory", "disk"} else str(amount)

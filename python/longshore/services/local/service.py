@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from longshore.contract.capabilities import LoadReporter
-from longshore.contract.context import Context, Problem, RenderedFile
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile
 from longshore.contract.executor import Executor
 from longshore.contract.service import ServiceTraits
 from longshore.engine.run.engine_service import EngineService
@@ -38,6 +38,12 @@ class LocalService(EngineService, LoadReporter):
 
         return check_workflow(workflow, ctx)
 
+    def ping(self, ctx: Context) -> PingReport:
+        """Return this machine's resources, as the executor's probe does, without the import of what starts jobs."""
+        from longshore.services.local.machine import probe_machine
+
+        return probe_machine(ctx.settings.get("executor", {}).get("pool") or {})
+
     def query_load(self, ctx: Context) -> Mapping[str, float]:
         """Return the processors of this machine, and those that its load of the last minute leaves."""
         cpus = usable_cpus()
@@ -46,9 +52,9 @@ class LocalService(EngineService, LoadReporter):
     def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
         """Return the parts of a request that this machine can never grant."""
         from longshore.services.local.check import oversized_requests
-        from longshore.services.local.executor import LocalExecutor
+        from longshore.services.local.machine import probe_machine
 
-        capacity = LocalExecutor(settings).probe().capacity or {}
+        capacity = probe_machine(settings.get("pool") or {}).capacity or {}
         hint = "Ask for no more than the run has: 'resources' at its submission, else this machine."
         for problem in oversized_requests(f"'{source}'", request.amounts(), capacity):
             yield msgspec.structs.replace(problem, hint=hint)

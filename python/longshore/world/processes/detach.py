@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from longshore.world.files.atomic import open_to_append
 from longshore.world.host import user_name
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SYSTEMD_TIMEOUT_S = 5.0
 """Seconds to wait for systemd's answer."""
@@ -45,6 +46,8 @@ def start_detached(
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
+    import subprocess
+
     method = choose_detach_method()
     with open_to_append(log, below=log.parent) as output:
         process = subprocess.Popen(
@@ -60,7 +63,13 @@ def start_detached(
 
 
 def _has_lingering() -> bool:
-    if not (os.environ.get("XDG_RUNTIME_DIR") and shutil.which("systemd-run") and shutil.which("loginctl")):
+    if not os.environ.get("XDG_RUNTIME_DIR"):
+        return False
+    # Imported late: elsewhere, `ping` needs neither.
+    import shutil
+    import subprocess
+
+    if not (shutil.which("systemd-run") and shutil.which("loginctl")):
         return False
     query = ["loginctl", "show-user", user_name(), "--property=Linger", "--value"]
     try:
