@@ -64,7 +64,8 @@ UNUSED_LIBRARIES = (
     *("tokenize", "traceback", "urllib.parse", "getpass"),
 )
 """What click, logging, msgspec and pathlib import for few of their functions; `dataclasses` imports half of them."""
-EXECUTORS = ("longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan", "longshore.sites")
+REPORTS = (*READERS, *UNUSED_LIBRARIES)
+EXECUTORS = ("longshore.services.local.executor", "longshore.engine.keeper")
 """What starts jobs."""
 NO_CONFIGURATION = (
     *("yaml", "tarfile", "longshore.graph", "longshore.app.configure.layers", "longshore.app.configure.lint"),
@@ -93,22 +94,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("args", "unused"),
     [
-        (
-            ["status", "RUN"],
-            (*READERS, *UNUSED_LIBRARIES, "longshore.engine.state", "longshore.services.local", "longshore.plan"),
-        ),
-        (
-            ["report"],
-            (*READERS, *UNUSED_LIBRARIES, "longshore.engine.state", "longshore.services.local", "longshore.plan"),
-        ),
-        (
-            ["report", "RUN"],
-            (*READERS, "longshore.services.local.executor", "longshore.engine.keeper", "longshore.plan"),
-        ),
-        (["report", "--json", "RUN"], (*READERS, "longshore.services.local.executor", "longshore.engine.keeper")),
+        (["status", "RUN"], (*REPORTS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
+        (["report"], (*REPORTS, "longshore.engine.state", "longshore.services.local", "longshore.plan")),
+        (["report", "RUN"], (*REPORTS, *EXECUTORS, "longshore.plan")),
+        (["report", "--json", "RUN"], (*REPORTS, *EXECUTORS, "longshore.config")),
         (["stats", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local")),
         (["events", "RUN"], (*READERS, "longshore.engine.state", "longshore.services.local.executor")),
-        (["ping"], (*NO_CONFIGURATION, *UNUSED_LIBRARIES)),
+        (["ping"], (*NO_CONFIGURATION, *UNUSED_LIBRARIES, *EXECUTORS, "subprocess", "json", "ctypes")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -136,7 +135,7 @@ def test_exit_codes_of_held_jobs(tmp_path: Path) -> None:
     }
     ends: dict[int, Ended | Lost | None] = {4: Ended(j=4, a=1, cause=Cause.OUTPUT)}
     jobs = failed(tmp_path, ends, labels=("isr", "warp", "fine"))
-    codes = dataclasses.replace(
+    codes = msgspec.structs.replace(
         jobs, held=held, holds={0: 1, 1: 3, 2: 12, 3: 14, 4: 13}, user_hold_codes={1}
     ).exit_codes()
     assert codes == {
@@ -167,4 +166,4 @@ def test_a_log_is_read_again_only_for_another_attempt(tmp_path: Path) -> None:
 
 def later(before: FailedJobs, ends: dict[int, Ended | Lost | None]) -> FailedJobs:
     """The failures of a later look, which knows what was read before."""
-    return dataclasses.replace(before, jobs=ends)
+    return msgspec.structs.replace(before, jobs=ends)

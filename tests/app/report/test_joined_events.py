@@ -11,7 +11,7 @@ import pytest
 from tests.engine.simulation import Simulation
 
 from longshore.app.report.attempts import AttemptCollector
-from longshore.app.report.job_reports import ReplayedJobReports
+from longshore.app.report.job_reports import ReplayedJobReports, ReplayedJobs
 from longshore.app.report.newest_attempts import NewestAttempts
 from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.rundir.job_table import JobTable
@@ -55,12 +55,14 @@ def summary(table: JobTable, events: Sequence[BriefEvent], *, at_once: bool = Fa
     attempts = AttemptCollector(table.label_of, len(table.labels), newest=newest)
     attempts.add(events)
     reports = ReplayedJobReports(
-        state=state,
-        attempts=newest,
-        names=table.names,
-        labels=table.labels,
-        shown=list(JOB_STATES.values()),
-        not_retried=attempts.failed,
+        ReplayedJobs(
+            state=state,
+            attempts=newest,
+            names=table.names,
+            labels=table.labels,
+            shown=list(JOB_STATES.values()),
+            not_retried=attempts.failed,
+        )
     )
     rows = list(reports.values(lambda at: at))
     assert rows == [reports.values_of(job) for job in range(len(table))]

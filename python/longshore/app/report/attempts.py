@@ -8,9 +8,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Any, ClassVar
+
+import msgspec
 
 from longshore.app.report.attempt_records import AttemptRecords
 from longshore.app.report.newest_attempts import NewestAttempts
@@ -42,14 +43,13 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
 
-@dataclass
-class SpentAttempts:
+class SpentAttempts(msgspec.Struct):
     """Sum of failed attempts."""
 
     number: int = 0
     seconds: float = 0.0
-    exit_codes: Counter[int] = field(default_factory=Counter)
-    signals: Counter[int] = field(default_factory=Counter)
+    exit_codes: Counter[int] = msgspec.field(default_factory=Counter)
+    signals: Counter[int] = msgspec.field(default_factory=Counter)
 
 
 class AttemptCollector:

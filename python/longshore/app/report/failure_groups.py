@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
@@ -39,15 +40,13 @@ ReadLogs: TypeAlias = dict[tuple[int, int], LogEnd]
 """Ends of logs, per job and attempt."""
 
 
-@dataclass
-class _Group:
+class _Group(msgspec.Struct):
     first: int
     members: int = 0
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailedJobs:
+class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
     """Failed jobs of a run.
 
     `jobs` has the end of each failed job's newest attempt, `held` that of each job held by the workload manager.
@@ -62,12 +61,12 @@ class FailedJobs:
     label_of: Sequence[int]
     jobs: Mapping[int, Ended | Lost | None]
     names_of: Callable[[Iterable[int]], Mapping[int, str]]
-    held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
-    holds: Mapping[int, int] = field(default_factory=dict)
+    held: Mapping[int, Ended | Lost | None] = msgspec.field(default_factory=dict)
+    holds: Mapping[int, int] = msgspec.field(default_factory=dict)
     user_hold_codes: Collection[int] = ()
-    read: ReadLogs = field(default_factory=dict)
+    read: ReadLogs = msgspec.field(default_factory=dict)
     """Ends of logs read before: a watched run fails a little at a time."""
-    not_retried: Mapping[int, str] = field(default_factory=dict)
+    not_retried: Mapping[int, str] = msgspec.field(default_factory=dict)
     """Why each failed job was not tried again."""
 
     def groups(self) -> tuple[Failure, ...]:

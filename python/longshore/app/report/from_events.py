@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
-from longshore.app.report.job_reports import JobReports, ReplayedJobReports
+from longshore.app.report.job_reports import JobReports, ReplayedJobReports, ReplayedJobs
 from longshore.app.report.replayed_events import ReplayedEvents
 from longshore.app.report.report_cache import cache_replay, encode_replay, read_cached_replay
 from longshore.app.runs.event_source import chunk_events
@@ -152,13 +152,15 @@ class Replay:
         if newest is None:
             return None
         return ReplayedJobReports(
-            state=self.state,
-            attempts=newest,
-            names=self.jobs.names,
-            labels=self.jobs.labels,
-            shown=self._shown,
-            held=self.held,
-            unknown=self.unknown,
-            locator=self._opened.log_locator,
-            not_retried=self.attempts.failed,
+            ReplayedJobs(
+                state=self.state,
+                attempts=newest,
+                names=self.jobs.names,
+                labels=self.jobs.labels,
+                shown=self._shown,
+                held=self.held,
+                unknown=self.unknown,
+                locator=self._opened.log_locator,
+                not_retried=self.attempts.failed,
+            )
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
 import msgspec
@@ -118,9 +117,8 @@ class StoredJobReports(JobReports):
         return tuple(column[job] for column in self._columns)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReplayedJobReports(JobReports):
-    """Job reports made from the state and the newest attempts of a replayed run.
+class ReplayedJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """What job reports of a replayed run are made of.
 
     `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
     jobs that the workload manager holds until a person releases them; `unknown` are those whose state damage of the
@@ -136,15 +134,22 @@ class ReplayedJobReports(JobReports):
     held: Collection[int] = ()
     unknown: Collection[int] = ()
     locator: LogLocator | None = None
-    not_retried: Mapping[int, str] = field(default_factory=dict)
+    not_retried: Mapping[int, str] = {}
+
+
+class ReplayedJobReports(JobReports):
+    """Job reports made from the state and the newest attempts of a replayed run."""
+
+    def __init__(self, replayed: ReplayedJobs) -> None:
+        self._jobs = replayed
 
     def __len__(self) -> int:
         """Return the number of jobs."""
-        return self.state.size
+        return self._jobs.state.size
 
     def columns(self) -> Iterator[Sequence[Sequence[Any]]]:
         """Iterate over the columns of jobs whose logs share folders."""
-        others = {*self.held, *self.unknown, *self.not_retried}
+        others = {*self._jobs.held, *self._jobs.unknown, *self._jobs.not_retried}
         for begin in range(0, len(self), LOGS_PER_FOLDER):
             jobs = range(begin, min(begin + LOGS_PER_FOLDER, len(self)))
             plain = self._are_plain(jobs)
@@ -161,9 +166,9 @@ class ReplayedJobReports(JobReports):
         """Return for each of some jobs whether the columns of `attempts` have its newest attempt."""
         part = slice(jobs.start, jobs.stop)
         numbers, succeeded, started = (
-            self.state.attempts[part],
-            self.attempts.succeeded[part],
-            self.attempts.started[part],
+            self._jobs.state.attempts[part],
+            self._jobs.attempts.succeeded[part],
+            self._jobs.attempts.started[part],
         )
         if numbers == succeeded == started:
             return numbers
@@ -175,12 +180,12 @@ class ReplayedJobReports(JobReports):
     def _success_columns(self, jobs: range, plain: Sequence[int]) -> list[Sequence[Any]]:
         """Return the columns of reports of `plain` jobs; those of the others mean nothing."""
         part, nothing = slice(jobs.start, jobs.stop), (None,) * len(jobs)
-        attempts = self.attempts
+        attempts = self._jobs.attempts
         return [
-            self.names[part],
-            [self.labels[label] for label in self.state.labels[part]],
-            [self.shown[code] for code in self.state.code[part]],
-            *(nothing, nothing, self.state.attempts[part], (0,) * len(jobs), nothing),
+            self._jobs.names[part],
+            [self._jobs.labels[label] for label in self._jobs.state.labels[part]],
+            [self._jobs.shown[code] for code in self._jobs.state.code[part]],
+            *(nothing, nothing, self._jobs.state.attempts[part], (0,) * len(jobs), nothing),
             *(attempts.hosts[part], attempts.start_times[part], attempts.end_times[part]),
             *(*attempts.use_columns(part), self._logs(jobs, plain), nothing),
         ]
@@ -188,14 +193,18 @@ class ReplayedJobReports(JobReports):
     def _logs(self, jobs: range, plain: Sequence[int]) -> list[str]:
         """Return the log of the newest attempt of each of some jobs, whose logs have folders of one number."""
         part = slice(jobs.start, jobs.stop)
-        names, label_of, numbers = self.names[part], self.state.labels[part], self.state.attempts[part]
-        if self.locator is not None:
-            labels = [self.labels[label] for label in label_of]
+        names, label_of, numbers = (
+            self._jobs.names[part],
+            self._jobs.state.labels[part],
+            self._jobs.state.attempts[part],
+        )
+        if self._jobs.locator is not None:
+            labels = [self._jobs.labels[label] for label in label_of]
             if all(plain):
-                return self.locator.paths(list(zip(jobs, names, labels, numbers, strict=True)))
-            path, rows = self.locator.path, zip(jobs, names, labels, numbers, plain, strict=True)
+                return self._jobs.locator.paths(list(zip(jobs, names, labels, numbers, strict=True)))
+            path, rows = self._jobs.locator.path, zip(jobs, names, labels, numbers, plain, strict=True)
             return [path(job, name, label, number) if is_plain else "" for job, name, label, number, is_plain in rows]
-        folders = {label: log_folder(jobs.start, self.labels[label]) for label in set(label_of)}
+        folders = {label: log_folder(jobs.start, self._jobs.labels[label]) for label in set(label_of)}
         return [
             f"{folders[label]}/{file_name(name)}.{number}.log"
             for name, label, number in zip(names, label_of, numbers, strict=True)
@@ -203,22 +212,22 @@ class ReplayedJobReports(JobReports):
 
     def values_of(self, job: int) -> tuple[Any, ...]:
         """Return the fields of a report."""
-        state = self.state
-        number, name, label = state.attempts[job], self.names[job], self.labels[state.labels[job]]
-        shown = self.shown[state.code[job]]
-        if job in self.held:
+        state = self._jobs.state
+        number, name, label = state.attempts[job], self._jobs.names[job], self._jobs.labels[state.labels[job]]
+        shown = self._jobs.shown[state.code[job]]
+        if job in self._jobs.held:
             shown = JobState.HELD
-        if job in self.unknown:
+        if job in self._jobs.unknown:
             shown = JobState.UNKNOWN
         if not number:
             return (name, label, shown, None, None, 0, *_NOTHING)
-        host, began = self.attempts.start(job, number)
-        end = self.attempts.end(job, number)
+        host, began = self._jobs.attempts.start(job, number)
+        end = self._jobs.attempts.end(job, number)
         # Text, not `Path`: a hundred thousand paths take half a second to make.
-        log: str | None = (self.locator.path if self.locator else log_path)(job, name, label, number)
+        log: str | None = (self._jobs.locator.path if self._jobs.locator else log_path)(job, name, label, number)
         if end is None:
             return (name, label, shown, None, None, number, None, None, host, began, None, None, None, None, log, None)
-        not_retried = self.not_retried.get(job) or None
+        not_retried = self._jobs.not_retried.get(job) or None
         if isinstance(end, Lost):
             cause, reason = Cause.LOST, end.why
             lost = (None, None, host, began, None, None, None, None, log, not_retried)
