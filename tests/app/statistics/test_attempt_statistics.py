@@ -20,8 +20,8 @@ LABEL_OF = (0, 0, 1, 2)
 
 def summarize(*attempts: Attempt) -> GroupedStatistics:
     return summarize_attempts(
-        attempts,
-        lambda attempt: attempt.requested or Request(memory_b=1000),
+        (attempt.measures for attempt in attempts),
+        lambda _: Request(memory_b=1000),
         labels=("a", "b", "c"),
         label_of=LABEL_OF,
         jobs_of_labels=(2, 1, 1),

@@ -36,8 +36,8 @@ def test_every_attempt_of_a_run_is_read(run: WrittenRun) -> None:
     assert (found.labels, found.jobs_of_labels) == (["a", "b"], [3, 3])
     assert {each.wait_s for each in found.attempts} == {2.0}, "the engine saw each start two events after it dispatched"
     grouped = summarize_attempts(
-        found.attempts,
-        found.request_of,
+        found.measures(),
+        found.request_of_job,
         labels=found.labels,
         label_of=found.label_of,
         jobs_of_labels=found.jobs_of_labels,

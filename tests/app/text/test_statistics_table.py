@@ -32,7 +32,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> WrittenRun:
 
 def statistics_of(written: WrittenRun, attempts: Sequence[Attempt]) -> RunStatistics:
     grouped = summarize_attempts(
-        attempts,
+        (attempt.measures for attempt in attempts),
         lambda _: REQUEST,
         labels=("a", "a rather long label of a task"),
         label_of=(0, 0, 0, 1, 1, 1),

@@ -96,8 +96,8 @@ def _try(read: Callable[[], _Part], what: str, notes: list[str]) -> _Part | None
 
 def _summarize(attempts: RunAttempts) -> GroupedStatistics:
     return summarize_attempts(
-        attempts.attempts,
-        attempts.request_of,
+        attempts.measures(),
+        attempts.request_of_job,
         labels=attempts.labels,
         label_of=attempts.label_of,
         jobs_of_labels=attempts.jobs_of_labels,

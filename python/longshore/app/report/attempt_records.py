@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from itertools import starmap
 from typing import TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from longshore.model.run.attempt import Attempt
+from longshore.model.run.attempt import Attempt, AttemptMeasures
 from longshore.model.run.event import AttemptFacts, Ended, Event, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.run.states import Cause
 
@@ -20,14 +21,14 @@ _Draft: TypeAlias = Submitting | tuple[Submitting, str] | tuple[Submitting, str 
 class AttemptRecords:
     """Every attempt of some of the jobs of a run, which has `size` jobs; a range of all jobs selects all.
 
-    An attempt is made when it ends, and its events are dropped: hundreds of thousands of events would be scattered over
-    the memory, and take longer to read back than to decode.
+    An attempt is put together when it ends, and its events are dropped: hundreds of thousands of events would be
+    scattered over the memory, and take longer to read back than to decode. Of a plain success, measures are all.
     """
 
     def __init__(self, jobs: Container[int], size: int) -> None:
         self._jobs = jobs
         self._size = size
-        self._records: dict[_Key, Attempt | _Draft] = {}
+        self._records: dict[_Key, Attempt | AttemptMeasures | _Draft] = {}
         """What is known of each attempt, in the order in which they became known."""
         self._lost: set[_Key] = set()
         """Attempts of which nothing but their loss is known."""
@@ -41,8 +42,12 @@ class AttemptRecords:
 
     def all(self) -> Iterator[Attempt]:
         """Yield every attempt in the order in which they became known."""
+        return starmap(_attempt, self._records.items())
+
+    def measures(self) -> Iterator[AttemptMeasures]:
+        """Yield what is measured of every attempt, in the same order, in a fraction of the time."""
         for key, record in self._records.items():
-            yield record if type(record) is Attempt else _attempt(key, record)
+            yield record if type(record) is AttemptMeasures else _attempt(key, record).measures
 
     @property
     def has_unfinished(self) -> bool:
@@ -76,8 +81,8 @@ class AttemptRecords:
                 self._records[key] = (record, answer.id)
             elif isinstance(record, tuple) and len(record) == 3:
                 self._records[key] = (record[0], answer.id, record[2])
-            elif isinstance(record, Attempt):
-                self._records[key] = replace(record, wms_id=answer.id)
+            elif record is not None:
+                self._records[key] = replace(_attempt(key, record), wms_id=answer.id)
 
     def _note_start(self, start: Started) -> None:
         key = (start.j, start.a)
@@ -113,14 +118,16 @@ class AttemptRecords:
     def _note_facts(self, facts: AttemptFacts) -> None:
         key = (facts.j, facts.a)
         record = self._records.get(key)
-        if isinstance(record, Attempt) and not _is_unfinished(record) and key not in self._lost:
-            self._records[key] = replace(
-                record,
-                queue_s=record.queue_s if facts.queue_s is None else facts.queue_s,
-                cpu_s=record.cpu_s if facts.cpu_s is None else facts.cpu_s,
-                peak_memory_b=record.peak_memory_b if facts.rss_b is None else facts.rss_b,
-                extra={**facts.extra, **record.extra},
-            )
+        if record is None or _is_unfinished(record) or key in self._lost:
+            return
+        attempt = _attempt(key, record)
+        self._records[key] = replace(
+            attempt,
+            queue_s=attempt.queue_s if facts.queue_s is None else facts.queue_s,
+            cpu_s=attempt.cpu_s if facts.cpu_s is None else facts.cpu_s,
+            peak_memory_b=attempt.peak_memory_b if facts.rss_b is None else facts.rss_b,
+            extra={**facts.extra, **attempt.extra},
+        )
 
     def _note_refusal(self, event: Refused) -> None:
         for job, number in self._members.get(event.b, ()) if event.jobs is None else event.jobs:
@@ -131,10 +138,13 @@ class AttemptRecords:
                 self._records.pop((job, number), None)
 
 
-def _attempt(key: _Key, record: Attempt | _Draft | None) -> Attempt:
+def _attempt(key: _Key, record: Attempt | AttemptMeasures | _Draft | None) -> Attempt:
     """Return an attempt as far as it is known."""
     if isinstance(record, Attempt):
         return record
+    if isinstance(record, AttemptMeasures):
+        values = asdict(record)
+        return Attempt(clock="host", seen_wait_s=values.pop("wait_s"), **values)
     if record is None:
         return Attempt(job=key[0], number=key[1])
     submission = record if isinstance(record, Submitting) else record[0]
@@ -148,12 +158,12 @@ def _attempt(key: _Key, record: Attempt | _Draft | None) -> Attempt:
     return _with_start(attempt, record[2]) if isinstance(record, tuple) and len(record) == 3 else attempt
 
 
-def _is_unfinished(record: Attempt | _Draft) -> bool:
-    return not isinstance(record, Attempt) or record.ended_at is None
+def _is_unfinished(record: Attempt | AttemptMeasures | _Draft) -> bool:
+    return not isinstance(record, Attempt | AttemptMeasures) or record.ended_at is None
 
 
 def _is_plain(end: Ended) -> bool:
-    """Return whether an end is a success with the facts that nearly all have, so that `_success` has them all."""
+    """Return whether an end is a success of which only the measures are known, as of nearly all."""
     return (
         end.cause is None
         and end.queue_s is None
@@ -165,23 +175,23 @@ def _is_plain(end: Ended) -> bool:
     )
 
 
-def _success(submission: Submitting, wms_id: str | None, start: Started, end: Ended) -> Attempt:
-    """Return an attempt that succeeded: at once, because with fewer fields it takes a third of the time."""
-    return Attempt(
-        job=end.j,
-        number=end.a,
-        wms_id=wms_id,
-        host=start.host or end.host,
-        requested=submission.request,
-        submitted_at=submission.t,
-        started_at=start.at or start.t,
-        ended_at=end.end or end.t,
-        clock="host",
-        seen_wait_s=max(0.0, start.t - submission.t),
-        run_s=end.run_s,
-        cpu_s=end.cpu_s,
-        peak_memory_b=end.rss_b,
-        exit_code=end.exit,
+def _success(submission: Submitting, wms_id: str | None, start: Started, end: Ended) -> AttemptMeasures:
+    # By position, which takes half of the time.
+    return AttemptMeasures(
+        end.j,
+        end.a,
+        wms_id,
+        start.host or end.host,
+        submission.request,
+        submission.t,
+        start.at or start.t,
+        end.end or end.t,
+        max(0.0, start.t - submission.t),
+        end.run_s,
+        end.cpu_s,
+        end.rss_b,
+        end.exit,
+        None,
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Final
 
 import msgspec
 
 from longshore.app.statistics.distribution import Distribution, distribution_of
-from longshore.model.run.attempt import Attempt
+from longshore.model.run.attempt import AttemptMeasures
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
@@ -116,71 +116,73 @@ _UNSTARTED: Final = ""
 class _Values:
     """Values of some attempts, such as those of one label on one host; lists are in ascending order."""
 
-    def __init__(self, attempts: Sequence[Attempt], request_of: Callable[[Attempt], Request]) -> None:
+    def __init__(self, attempts: Sequence[AttemptMeasures], request_of_job: Callable[[int], Request]) -> None:
         # Lists made by comprehensions take a third of the time of a loop that adds to them.
         self.jobs = {attempt.job for attempt in attempts}
         self.attempts = len(attempts)
         self.retries = sum([attempt.number > 1 for attempt in attempts])
-        started = [attempt for attempt in attempts if attempt.started_at is not None]
-        self.started = len(started)
-        waits = [each.seen_wait_s if each.queue_s is None else each.queue_s for each in started]
+        is_started = [attempt.started_at is not None for attempt in attempts]
+        self.started = sum(is_started)
+        waits = compress([attempt.wait_s for attempt in attempts], is_started)
         self.wait_s = sorted([wait for wait in waits if wait is not None])
-        ended = [attempt for attempt in attempts if attempt.ended_at is not None]
-        self.unfinished = len(attempts) - len(ended)
-        requests = [request_of(attempt) for attempt in ended]
+        self.unfinished = sum([attempt.ended_at is None for attempt in attempts])
+        requests = [attempt.requested or request_of_job(attempt.job) for attempt in attempts]
         core_s = [
-            0.0 if each.run_s is None else each.run_s * request.cpus
-            for each, request in zip(ended, requests, strict=True)
+            0.0 if attempt.run_s is None else attempt.run_s * request.cpus
+            for attempt, request in zip(attempts, requests, strict=True)
         ]
         self.core_s = sum(core_s)
-        # One that was never started took no time.
-        self.unknown_run = sum(
-            [each.run_s is None and (each.started_at is not None or each.cause is None) for each in ended]
-        )
-        self.cpu_s = sum([each.cpu_s for each in ended if each.cpu_s is not None])
-        good = [(each, request) for each, request in zip(ended, requests, strict=True) if each.cause is None]
+        self.unknown_run = sum([_has_unknown_run(attempt) for attempt in attempts if attempt.run_s is None])
+        self.cpu_s = sum([attempt.cpu_s for attempt in attempts if attempt.cpu_s is not None])
+        is_good = [attempt.cause is None and attempt.ended_at is not None for attempt in attempts]
+        good = list(compress(attempts, is_good))
         self.succeeded = len(good)
-        self.run_s = sorted([each.run_s for each, _ in good if each.run_s is not None])
+        self.run_s = sorted([attempt.run_s for attempt in good if attempt.run_s is not None])
         self.cpu_efficiency = sorted(
             [
-                each.cpu_s / (each.run_s * request.cpus)
-                for each, request in good
-                if each.run_s and each.cpu_s is not None
+                attempt.cpu_s / core
+                for attempt, core in zip(good, compress(core_s, is_good), strict=True)
+                if core and attempt.cpu_s is not None
             ]
         )
-        self.peak_memory_b = sorted([each.peak_memory_b for each, _ in good if each.peak_memory_b is not None])
+        self.peak_memory_b = sorted([attempt.peak_memory_b for attempt in good if attempt.peak_memory_b is not None])
         self.memory_share = sorted(
             [
-                each.peak_memory_b / request.memory_b
-                for each, request in good
-                if each.peak_memory_b is not None and request.memory_b
+                attempt.peak_memory_b / request.memory_b
+                for attempt, request in zip(good, compress(requests, is_good), strict=True)
+                if attempt.peak_memory_b is not None and request.memory_b
             ]
         )
         self.badput: dict[Cause, list[BadputSum]] = {}
-        for attempt, core in zip(ended, core_s, strict=True) if self.succeeded < len(ended) else ():
-            if attempt.cause is not None:
+        for attempt, core in zip(attempts, core_s, strict=True) if self.succeeded < self.attempts else ():
+            if attempt.cause is not None and attempt.ended_at is not None:
                 is_unknown = attempt.run_s is None and attempt.started_at is not None
                 badput = BadputSum(attempts=1, run_s=attempt.run_s or 0.0, core_s=core, unknown=int(is_unknown))
                 self.badput.setdefault(attempt.cause, []).append(badput)
 
 
+def _has_unknown_run(attempt: AttemptMeasures) -> bool:
+    """Return whether an attempt without a run time ran and ended: one that was never started took no time."""
+    return attempt.ended_at is not None and (attempt.started_at is not None or attempt.cause is None)
+
+
 def summarize_attempts(
-    attempts: Iterable[Attempt],
-    request_of: Callable[[Attempt], Request],
+    attempts: Iterable[AttemptMeasures],
+    request_of_job: Callable[[int], Request],
     *,
     labels: Sequence[str],
     label_of: Sequence[int],
     jobs_of_labels: Sequence[int],
 ) -> GroupedStatistics:
     """Return the statistics of a run's attempts; the parameters are those of `RunAttempts`."""
-    groups: defaultdict[tuple[int, str | None], list[Attempt]] = defaultdict(list)
+    groups: defaultdict[tuple[int, str | None], list[AttemptMeasures]] = defaultdict(list)
     for attempt in attempts:
         groups[label_of[attempt.job], _UNSTARTED if attempt.started_at is None else attempt.host].append(attempt)
     parts: list[_Values] = []
     of_labels: list[list[_Values]] = [[] for _ in labels]
     of_hosts: defaultdict[str | None, list[_Values]] = defaultdict(list)
     for (label, host), group in groups.items():
-        part = _Values(group, request_of)
+        part = _Values(group, request_of_job)
         parts.append(part)
         of_labels[label].append(part)
         of_hosts[host].append(part)

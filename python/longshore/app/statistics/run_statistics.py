@@ -41,12 +41,12 @@ def read_statistics(opened: OpenRun, *, labels: Collection[str] = ()) -> RunStat
 def summarize_run_attempts(found: RunAttempts, *, labels: Collection[str] = ()) -> RunStatistics:
     """Return the statistics of attempts that were read; `labels` restricts them to these."""
     wanted = [label in labels if labels else True for label in found.labels]
-    attempts = found.attempts
+    attempts = found.measures()
     if labels:
-        attempts = [attempt for attempt in attempts if wanted[found.label_of[attempt.job]]]
+        attempts = (attempt for attempt in attempts if wanted[found.label_of[attempt.job]])
     grouped = summarize_attempts(
         attempts,
-        found.request_of,
+        found.request_of_job,
         labels=found.labels,
         label_of=found.label_of,
         jobs_of_labels=[number if chosen else 0 for number, chosen in zip(found.jobs_of_labels, wanted, strict=True)],
