@@ -211,7 +211,7 @@ def test_following_ends_cleanly_when_interrupted(write_run: WriteRun, cli: Cli, 
         assert followed.stdout is not None
         assert followed.stdout.readline() == "began\n"
         followed.send_signal(signal.SIGINT)
-        assert followed.communicate(timeout=120) == ("", "\n")
+        assert followed.communicate(timeout=120) == ("", "\nlongshore: interrupted\n")
     assert followed.returncode == 130
     cli("cancel", "@last")
 

@@ -1,4 +1,7 @@
-"""Delays an interruption (Ctrl-C) during imports: one that is cut short prints a traceback of the interpreter."""
+"""Signals that end a command: each unwinds it, so that nothing half-written stays.
+
+An interruption (Ctrl-C) is delayed during imports: one that is cut short prints a traceback of the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,13 @@ from typing import Final
 INTERRUPTED: Final = 130
 """Exit status of a command that was interrupted (128 and the number of SIGINT)."""
 
+_TERMINATIONS: Final = (signal.SIGTERM, signal.SIGHUP)
+"""What a workload manager, `kill` and a closed terminal send."""
+
 _received: list[int] = []
+"""Interruptions that were delayed."""
+_terminations: list[int] = []
+"""The termination that unwinds the command."""
 
 
 def delay_interrupts() -> None:
@@ -33,6 +42,32 @@ def deliver_interrupts() -> None:
         raise KeyboardInterrupt("the command had not begun")
 
 
+def unwind_at_termination() -> None:
+    """Let a termination unwind the command as an interruption does; `end_as_terminated` then ends the process."""
+    for number in _TERMINATIONS:
+        # Another handler means that the caller ignores it, as `nohup` does, or has its own.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            try:
+                signal.signal(number, _unwind)
+            except ValueError:
+                # Only the main thread may, and only it is interrupted.
+                return
+
+
+def is_terminated() -> bool:
+    """Tell whether a termination unwinds the command, and not an interruption."""
+    return bool(_terminations)
+
+
+def end_as_terminated() -> None:
+    """End the process by the termination that unwound the command, if one did: its parent learns of the signal."""
+    for number in _TERMINATIONS:
+        if signal.getsignal(number) is _unwind:
+            signal.signal(number, signal.SIG_DFL)
+    if _terminations:
+        os.kill(os.getpid(), _terminations.pop())
+
+
 def print_interrupt() -> None:
     """Print that the program was interrupted, with nothing that might have to be imported."""
     if sys.stderr:  # `None` if it was closed before this program began
@@ -45,3 +80,10 @@ def _note(number: int, _frame: object) -> None:
         print_interrupt()
         os._exit(INTERRUPTED)
     _received.append(number)
+
+
+def _unwind(number: int, _frame: object) -> None:
+    # A closed terminal sends two; and what is being removed has to be removed.
+    if not _terminations:
+        _terminations.append(number)
+        raise KeyboardInterrupt

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from longshore import __version__
-from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, deliver_interrupts
+from longshore.cli.interrupts import (
+    INTERRUPTED,
+    delay_interrupts,
+    deliver_interrupts,
+    end_as_terminated,
+    is_terminated,
+    unwind_at_termination,
+)
 from longshore.cli.options import print_json
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 
@@ -120,6 +127,9 @@ class LazyGroup(click.Group):
             module = importlib.import_module(f"longshore.cli.{_MODULES[cmd_name]}")
         finally:
             deliver_interrupts()
+        if cmd_name in COMMANDS:
+            # An engine ends at once: it leaves nothing that the next one does not take up.
+            unwind_at_termination()
         name = _FUNCTION_NAMES.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
@@ -225,6 +235,7 @@ def main(args: list[str] | None = None) -> None:
         status = _print_error(_io_error(error), words, error)
     except Exception as error:  # noqa: BLE001 - a user sees one line, and the way to the traceback
         status = _print_error(_unexpected_error(error), words, error)
+    end_as_terminated()
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -257,8 +268,8 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
 
             print_json(error_document(error))
         click.echo(error_text(error), err=True)
-    except BrokenPipeError:
-        # The reader has gone, and the status still tells of the error.
+    except OSError:
+        # The reader or the terminal has gone, and the status still tells of the error.
         _discard_output()
     return error.exit_status
 
@@ -281,15 +292,20 @@ def _call_command(words: list[str]) -> Any:
 
 def _report_interrupt(error: BaseException, words: list[str]) -> int:
     """Report an interruption and what it left; with ``--json`` also as a document."""
-    # click wraps the signal; a question that was answered with "no" has no cause.
-    interrupt = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-    message = f"interrupted: {interrupt}" if interrupt is not None and str(interrupt) else "interrupted"
-    if "--json" in words:
-        from longshore.app.documents.error import ErrorDocument, ErrorEntry
+    # click wraps the signal; after a question that was answered with "no", there is none.
+    interrupt = error if isinstance(error, KeyboardInterrupt) else error.__context__
+    message = "terminated" if is_terminated() else "interrupted"
+    if isinstance(interrupt, KeyboardInterrupt) and str(interrupt):
+        message += f": {interrupt}"
+    try:
+        if "--json" in words:
+            from longshore.app.documents.error import ErrorDocument, ErrorEntry
 
-        print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", INTERRUPTED)))
-    if interrupt is not None and str(interrupt):
-        click.echo(f"longshore: {message}", err=True)
+            print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", INTERRUPTED)))
+        if isinstance(interrupt, KeyboardInterrupt):
+            click.echo(f"longshore: {message}", err=True)
+    except OSError:
+        _discard_output()
     return INTERRUPTED
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from longshore.app.configure.service_lookup import find_service
+from longshore.app.control.interruption import explain_interruption
 from longshore.app.inspect.find_jobs import first_of
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
@@ -49,7 +50,8 @@ def cancel(
         check_names(opened, selection)
     if note := _final_job_note(opened, selection):
         tell(note)
-    outcome = service.cancel(opened.run, selection)
+    with explain_interruption(opened, "the cancellation may go on"):
+        outcome = service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
     try:
         report = status_run(opened)

@@ -13,6 +13,7 @@ from longshore.app.changes.compare import RunComparison
 from longshore.app.changes.count_jobs import count_changed_jobs
 from longshore.app.changes.write_submission import write_submission
 from longshore.app.control.accept_loss import note_changed_sources, refuse_damage
+from longshore.app.control.interruption import explain_interruption
 from longshore.app.control.lost_outputs import refuse_lost_outputs
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.brief_report import status_run
@@ -152,8 +153,9 @@ def restart(
         # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _record_submission(opened, missed)
-        submission = _submit_again(opened, changes, comparison)
-        card = _record_submission(opened, submission)
+        with explain_interruption(opened, "the restart may go on"):
+            submission = _submit_again(opened, changes, comparison)
+            card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
     notes = [*note_changed_sources(opened.run), *submission.notes]

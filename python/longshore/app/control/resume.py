@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longshore.app.control.accept_loss import accept_loss, note_changed_sources, refuse_damage
+from longshore.app.control.interruption import explain_interruption
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.submit.submit_once import refuse_if_not_submitted
@@ -45,7 +46,8 @@ def resume(
     refuse_changed_files(opened.run)
     if opened.is_alive() is False:
         refuse_damage(opened)
-    submission = service.resume(opened.run, take_over=take_over, force=force)
+    with explain_interruption(opened, "a new engine may have started"):
+        submission = service.resume(opened.run, take_over=take_over, force=force)
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:
         again = f"; to run again what failed: longshore restart {opened.reference}" if _has_failed(opened) else ""

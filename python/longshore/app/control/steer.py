@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from longshore.app.control.cancel import check_names
+from longshore.app.control.interruption import explain_interruption
 from longshore.app.inspect.find_jobs import first_of
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
@@ -33,7 +34,8 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     if not intervention.selection.everything:
         _refuse_if_over(opened, intervention)
     service = require_capability(opened.service, Steerable, f"{intervention.act} runs")
-    taken = service.steer(opened.run, intervention)
+    with explain_interruption(opened, f"the run may still take the order '{intervention.act}'"):
+        taken = service.steer(opened.run, intervention)
     report = status_run(opened)
     if taken and intervention.act in _PAUSES:
         report = _with_pause(report, intervention)
