@@ -120,6 +120,27 @@ def test_a_command_imports_only_what_it_uses(
     assert done.stdout.splitlines()[-1] == "loaded:", done.stdout
 
 
+def test_a_submission_imports_what_its_payload_needs(tmp_path: Path) -> None:
+    task = {"name": "a", "id": "a", "parents": [], "children": [], "inputFiles": [], "outputFiles": []}
+    graph = {"name": "one", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [task], "files": []}}}
+    (tmp_path / "one.json").write_text(json.dumps(graph), "utf-8")
+    (tmp_path / "one.yaml").write_text("wfformat: one.json\nrunQuantumCommand: 'true'\n", "utf-8")
+    unused = (
+        *("longshore.app.acquire.quantum_graph", "longshore.app.acquire.pipeline_file", "longshore.engine.run.loop"),
+        *("longshore.services.local.keeper_client", "longshore.engine.keeper.kernel", "ctypes"),
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(heavy=(*HEAVY, *unused)), "submit", "one.yaml", "--wait"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "XDG_STATE_HOME": str(tmp_path / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:", done.stdout
+
+
 def test_completion_of_keys_imports_nothing_heavy(tmp_path: Path) -> None:
     line = {"_LONGSHORE_COMPLETE": "bash_complete", "COMP_LINE": "longshore submit run.yaml --set slurm.q"}
     done = subprocess.run(

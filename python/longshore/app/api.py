@@ -247,6 +247,34 @@ def drive(run: OpenRun, by: str) -> None:
     run.service.drive(run.run, by)
 
 
+def await_run(service: str) -> list[str] | None:
+    """Wait, as an engine on standby, for the words with which this process goes on; ``None`` if it is not needed.
+
+    Parameters
+    ----------
+    service
+        The service whose engine is imported meanwhile.
+
+    Raises
+    ------
+    UsageError
+        No command started this process as a standby.
+    """
+    from longshore.app.configure.service_lookup import find_service
+    from longshore.app.runs import open_run as _  # noqa: F401 - what follows needs it
+    from longshore.engine.run.engine_service import EngineService
+    from longshore.errors import UsageError
+    from longshore.world.processes.standby import await_words
+
+    found = find_service(service)
+    if isinstance(found, EngineService):
+        found.import_engine()
+    try:
+        return await_words()
+    except OSError as error:
+        raise UsageError("'--standby' is for the command that submits a run", hint="Leave it out.") from error
+
+
 # ---------------------------------------------------------------------------------------------------------- find runs
 
 

@@ -37,7 +37,8 @@ from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import StaleMarkError
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.engine.run.engine_service import EngineService, engine_command
+from longshore.engine.launch.engine_command import engine_command
+from longshore.engine.run.engine_service import EngineService
 from longshore.engine.rundir.engine_lock import lock_run
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits

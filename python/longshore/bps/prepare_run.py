@@ -18,7 +18,6 @@ from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress, SilentProgress
-from longshore.app.submit.stages import reserved_id
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.app.submit.write_run import write_run
@@ -29,7 +28,7 @@ from longshore.errors import FilesError
 from longshore.model.workflow.job import JobSettings
 from longshore.origin import Origin
 from longshore.world.files.atomic import create_file
-from longshore.world.runs.registry import remove_entry
+from longshore.world.runs.registry import remove_entry, reserved_id
 
 _LOG: Final = logging.getLogger(__name__)
 _VALUES: Final = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from longshore.world.process_system import processes
 
@@ -100,6 +101,14 @@ def process_command(pid: int) -> list[str]:
         return processes.read_proc(f"{pid}/cmdline").decode("utf-8", "replace").split("\0")[:-1]
     except OSError:
         return []
+
+
+def process_folder(pid: int) -> str:
+    """Return a process's working directory, as the kernel names it; empty when it cannot be read."""
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
 
 
 def descendants(pid: int) -> list[int]:

@@ -251,8 +251,16 @@ def test_a_claim_without_an_engine_is_a_stale_lock() -> None:
     ],
 )
 def test_a_process_of_a_run_is_known_by_its_command(command: str, expected: tuple[str, str] | None) -> None:
-    known = run_of_process(command.split())
+    known = run_of_process(command.split(), "/somewhere")
     assert known == (expected and (expected[0], Path(expected[1])))
+
+
+def test_an_engine_that_was_on_standby_is_known_by_its_working_directory(tmp_path: Path) -> None:
+    command = ["python", "-P", "-m", "longshore", "drive", "--standby", "local"]
+    assert run_of_process(command, f"{tmp_path} (deleted)") == ("engine", tmp_path)
+    assert run_of_process(command, str(tmp_path)) is None, "it has no run yet"
+    (tmp_path / "run.json").touch()
+    assert run_of_process(command, str(tmp_path)) == ("engine", tmp_path)
 
 
 def test_room_clock_and_umask_are_judged() -> None:

@@ -22,4 +22,4 @@ def test_the_end_is_seen_a_tenth_late_at_most(duration_s: float, waited_s: float
 
 def test_a_run_followed_for_long_is_polled_at_the_shortest_pause() -> None:
     assert pause_of(0.0, math.inf) == POLL_S
-    assert pause_of(0.0, 0.0) == 0.02
+    assert pause_of(0.0, 0.0) == 0.01

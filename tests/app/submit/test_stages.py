@@ -13,10 +13,10 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import RecordingProgress
 from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
+from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
-from longshore.world.runs.registry import state_folder
+from longshore.world.runs.registry import reserved_id, state_folder
 
 TEXT = """
 pipeline:

@@ -12,8 +12,6 @@ from typing import Final
 import msgspec
 
 from longshore.app.acquire.named_files import find_payload_file, read_file
-from longshore.app.acquire.pipeline_file import read_inline_pipeline, read_pipeline_file
-from longshore.app.acquire.quantum_graph import copy_graph, make_graph
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.user_functions import call_function, find_function
@@ -84,7 +82,7 @@ def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             raise _ambiguous_payload(configuration, others[0], _SOURCE)
         return _read_graph_source(run, progress)
     if not named and configuration.search("createQuantumGraph"):
-        return make_graph(run, progress)
+        return _make_quantum_graph(run, progress)
     if not named:
         raise ConfigError(
             "no payload is named",
@@ -160,14 +158,29 @@ def _key_position(configuration: Configuration, key: str) -> tuple[str, int, int
 
 
 def _read_pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
+    from longshore.app.acquire.pipeline_file import read_inline_pipeline, read_pipeline_file
+
     configuration = run.configuration
     if key == _INLINE:
         pipeline, files = read_inline_pipeline(configuration, run.static)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
-        return make_graph(run, progress)
+        return _make_quantum_graph(run, progress)
     else:
         pipeline, files = read_pipeline_file(configuration, key, run.static)
     return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
+
+
+def _make_quantum_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
+    # Only these payloads run programs.
+    from longshore.app.acquire.quantum_graph import make_graph
+
+    return make_graph(run, progress)
+
+
+def _copy_quantum_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
+    from longshore.app.acquire.quantum_graph import copy_graph
+
+    return copy_graph(run, key, progress)
 
 
 def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
@@ -207,7 +220,7 @@ def _leave_out_large(path: Path, static: StaticCheck | None) -> None:
 _READERS: Final[dict[str, Callable[[ResolvedRun, str, Progress], AcquiredPayload]]] = {
     "pipeline": _read_pipeline,
     "wfformat": _read_wfformat,
-    "quantum_graph": copy_graph,
+    "quantum_graph": _copy_quantum_graph,
     "graph_file": _read_graph_file,
 }
 """Reader per source name; each receives the key that names the payload."""

@@ -10,15 +10,14 @@ from pathlib import Path
 
 from longshore.app.changes.match_run import earlier_values, locate_output, match_run, planned_values, prepared_root
 from longshore.app.changes.output_changes import look_at_file
-from longshore.app.configure.layers import Overrides
+from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.site_choice.resolve import release_site, releasing_site
-from longshore.app.submit.stages import reserved_id, submit_plan
+from longshore.app.submit.stages import plan_new_run, submit_plan
 from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.app.submit.submit import plan_new_run
 from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.contract.capabilities import Amendable
@@ -28,7 +27,7 @@ from longshore.model.run.event import FileStamp
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.plan.workflow_match import WorkflowMatch
-from longshore.world.runs.registry import remove_entry
+from longshore.world.runs.registry import remove_entry, reserved_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +64,7 @@ def submit_reusing(
     earlier = open_run(reference)
     with reserved_id() as (run_id, now):
         plan, recording = plan_new_run(
-            path,
-            overrides,
+            read_layers(path, overrides, now=now),
             run_id=run_id,
             now=now,
             checks=checks or SubmissionChecks(),

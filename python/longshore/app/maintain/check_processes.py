@@ -12,13 +12,16 @@ from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
 from longshore.app.runs.open_run import is_missing
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.model.wording import count_noun
-from longshore.world.host import process_command
+from longshore.world.host import process_command, process_folder
 from longshore.world.process_system import processes
 
 _AREA: Final = "processes"
 _COMMANDS: Final = {"drive": "engine", "notify": "notifier"}
 _PROGRAMS: Final = {"guard.py": "keeper or guard", "keeper.py": "keeper"}
 _MODULE: Final = "longshore"
+_STANDBY: Final = "--standby"
+_GONE: Final = " (deleted)"
+"""End of the name that the kernel gives to a folder that was removed."""
 _OLD_S: Final = 86_400.0
 """Age below which a folder may have been made by a process that is being started."""
 
@@ -27,7 +30,7 @@ def check_processes() -> Iterator[Diagnosis]:
     """Find processes of this user's runs whose run directory is gone."""
     count = 0
     for pid in _own_processes():
-        known = run_of_process(process_command(pid))
+        known = run_of_process(process_command(pid), process_folder(pid))
         if known is None:
             continue
         count += 1
@@ -83,8 +86,12 @@ def _used_paths() -> Iterator[bytes]:
             yield os.fsencode(Path(f"/proc/{pid}/cwd").readlink())
 
 
-def run_of_process(command: Sequence[str]) -> tuple[str, Path] | None:
-    """Return what a process is to a run, and the directory of the run, by its command line; ``None`` for others."""
+def run_of_process(command: Sequence[str], folder: str) -> tuple[str, Path] | None:
+    """Return what a process is to a run, and the directory of the run; ``None`` for others.
+
+    The command line names the run, except that of an engine that was on standby: it works in the run directory,
+    `folder`.
+    """
     for word in command[1:]:
         path = Path(word)
         if path.name in _PROGRAMS and path.parent.name == "keeper" and path.is_absolute():
@@ -92,6 +99,9 @@ def run_of_process(command: Sequence[str]) -> tuple[str, Path] | None:
     if _MODULE not in command[1:]:
         return None
     words = command[command.index(_MODULE, 1) + 1 :]
+    if _STANDBY in words:
+        root = Path(folder.removesuffix(_GONE))
+        return (_COMMANDS["drive"], root) if folder.endswith(_GONE) or (root / "run.json").exists() else None
     for name, kind in _COMMANDS.items():
         if name in words:
             place = next((word for word in reversed(words) if word.startswith("/")), "")

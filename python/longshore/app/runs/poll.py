@@ -8,7 +8,7 @@ from typing import Final
 
 POLL_S: Final = 0.2
 """Shortest pause once a run has been followed for some seconds."""
-_FIRST_POLL_S: Final = 0.02
+_FIRST_POLL_S: Final = 0.01
 """Shortest pause at first: many runs of a few jobs are over in a moment."""
 _WAITED_SHARE: Final = 0.1
 """Pause in between, as a share of the time waited so far: the end of a run is seen a tenth late at most."""

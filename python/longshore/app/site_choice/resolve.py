@@ -50,8 +50,8 @@ class _Request:
 
 
 def resolve_at_chosen_site(
-    path: Path,
-    overrides: Overrides | None,
+    path: Path | Layers,
+    overrides: Overrides | None = None,
     *,
     now: float,
     progress: Progress,
@@ -60,10 +60,11 @@ def resolve_at_chosen_site(
 ) -> ResolvedRun:
     """Resolve a run; where its configuration names candidates, one of them is chosen, once.
 
-    With an id, the run counts at its site from now on; `release_site` takes that back. Raises `LongshoreError` as
-    `resolve_run`, and `SubmissionRefusedError` if no candidate passes.
+    `path` is the configuration, or its layers, which include `overrides`. With an id, the run counts at its site from
+    now on; `release_site` takes that back. Raises `LongshoreError` as `resolve_run`, and `SubmissionRefusedError` if
+    no candidate passes.
     """
-    layers = read_layers(path, overrides, now=now)
+    layers = path if isinstance(path, Layers) else read_layers(path, overrides, now=now)
     request = _Request(layers=layers, run_id=run_id, progress=OnceProgress(progress), with_probe=with_probe)
     fallback = read_fallback(layers)
     if fallback == ALWAYS:
@@ -75,7 +76,7 @@ def resolve_at_chosen_site(
     decision, run = _resolve_chosen(request, question)
     if run is not None:
         return run
-    error = no_site_error(decision, path)
+    error = no_site_error(decision, layers.path)
     if fallback != LOCAL:
         raise error
     return _fall_back(request, LOCAL, LOCAL, error.message, decision)

@@ -19,10 +19,11 @@ from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
-from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
+from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.model.wording import count_noun
+from longshore.world.runs.registry import reserved_id
 
 _RECORDS: Final = {
     Stage.ACQUIRE: AcquiredRun,

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
 from longshore.app.acquire.read_payload import AcquiredRun, acquire_run
+from longshore.app.configure.layers import Layers
+from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
-from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.site_choice.resolve import release_site
+from longshore.app.progress import HeldNotes, Progress, RecordingProgress
+from longshore.app.site_choice.resolve import release_site, releasing_site, resolve_at_chosen_site
+from longshore.app.submit.shared_outputs import note_shared_outputs
+from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, clear_interrupted, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
-from longshore.errors import SubmissionUncertainError
+from longshore.errors import ErrorDetail, SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.wording import count_noun
-from longshore.world.runs.registry import remove_entry, reserve_id
+from longshore.world.runs.registry import remove_entry
 
+_STRICT_HINT: Final = "Mend what it says, or submit without '--strict'."
 _MOST_NAMED: Final = 5
 """Names of files in one note."""
 
@@ -57,6 +62,59 @@ def advance_run(
             record = _run_next_stage(record, progress)
             on_stage(record, time.perf_counter() - began)
     return record
+
+
+def plan_new_run(
+    layers: Layers,
+    *,
+    run_id: str,
+    now: float,
+    checks: SubmissionChecks,
+    progress: Progress,
+    check: Callable[[ResolvedRun], None] = lambda _run: None,
+) -> tuple[RunPlan, RecordingProgress]:
+    """Plan a run of a configuration's layers; also return the progress of its further stages.
+
+    `now` is the time of the id. `check` may refuse the run before its payload is read.
+    """
+    held = HeldNotes(progress)
+    if not checks.strict:
+        held.release()
+    recording = RecordingProgress(held)
+    try:
+        run = resolve_at_chosen_site(layers, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe)
+        with releasing_site(run):
+            refuse_by_probe(run.service, run.context.probe)
+            check(run)
+            plan = advance_run(run, RunPlan, recording)
+            note_shared_outputs(plan, recording)
+    except BaseException:
+        # The notes may explain the error.
+        held.release()
+        raise
+    if checks.strict:
+        with releasing_site(run), noting_kept_graph(plan, held):
+            _refuse_warnings(recording.warnings)
+        held.release()
+    return plan, recording
+
+
+def _refuse_warnings(warnings: Sequence[str]) -> None:
+    """Refuse a run with warnings, and list them all."""
+    if not warnings:
+        return
+    error = SubmissionRefusedError(
+        f"'--strict' refuses a run with {'a warning' if len(warnings) == 1 else 'warnings'}: {warnings[0]}",
+        hint=_STRICT_HINT,
+    )
+    if warnings[1:]:
+        error.details = tuple(
+            ErrorDetail(
+                code=SubmissionRefusedError.code, message=f"'--strict' refuses this: {warning}", hint=_STRICT_HINT
+            )
+            for warning in warnings
+        )
+    raise error
 
 
 def submit_plan(plan: RunPlan, progress: RecordingProgress) -> SubmittedRun:
@@ -130,19 +188,4 @@ def noting_kept_graph(record: StageRecord, progress: Progress) -> Iterator[None]
                 note_kept_graph(record.run.paths.root / kept_files[0], progress)
             case RunPlan() if record.kept_files:
                 note_kept_graph(record.run.paths.root / record.kept_files[0], progress)
-        raise
-
-
-@contextmanager
-def reserved_id() -> Iterator[tuple[str, float]]:
-    """Reserve an id for a run, with its time; release it if the body fails."""
-    # The time comes from the id, so that two runs of one second differ in name and directory.
-    run_id, now = reserve_id(time.time())
-    try:
-        yield run_id, now
-    except KeyboardInterrupt as interrupt:
-        remove_entry(run_id)
-        raise KeyboardInterrupt(str(interrupt) or "nothing was submitted") from None
-    except BaseException:
-        remove_entry(run_id)
         raise

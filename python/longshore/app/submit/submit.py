@@ -1,26 +1,30 @@
-"""Submission of a run (`longshore submit`), from a configuration or from a directory that was prepared."""
+"""Submission of a run (`longshore submit`), from a configuration or from a directory that was prepared.
+
+What plans a run is imported only once the engine of a run of this machine has been started on standby: both import for
+as long.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from longshore.app.configure.layers import Overrides
-from longshore.app.configure.probe import refuse_by_probe
-from longshore.app.configure.resolved_run import ResolvedRun
-from longshore.app.progress import HeldNotes, Progress, RecordingProgress
-from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
-from longshore.app.submit.shared_outputs import note_shared_outputs
-from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
+from longshore.app.configure.layers import Layers, Overrides, read_layers
+from longshore.app.configure.service_lookup import default_service
+from longshore.app.progress import Progress
 from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.app.submit.submit_once import SubmittedRun
-from longshore.app.submit.submit_prepared import submit_prepared
-from longshore.app.submit.transform import RunPlan
-from longshore.errors import ErrorDetail, SubmissionRefusedError, UsageError
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.errors import ConfigError, UsageError
+from longshore.world.processes.standby import end_standby
+from longshore.world.runs.registry import reserved_id
 
-_HINT: Final = "Mend what it says, or submit without '--strict'."
+if TYPE_CHECKING:
+    from longshore.app.submit.submit_once import SubmittedRun
+
+_SERVICE_KEY: Final = "wmsServiceClass"
+_SITE_KEY: Final = "computeSite"
 
 
 def submit(
@@ -49,65 +53,47 @@ def submit(
                 f"'{path}' is prepared already, and '--strict' would have no effect",
                 hint="Submit its configuration with '--strict'.",
             )
+        from longshore.app.submit.submit_prepared import submit_prepared
+
         with_probe = checks is None or checks.with_probe
         return submit_prepared(path, force=force, with_probe=with_probe, progress=progress)
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
-    with reserved_id() as (run_id, now):
-        plan, recording = plan_new_run(
-            path, overrides, run_id=run_id, now=now, checks=checks or SubmissionChecks(), progress=progress
-        )
-    return submit_plan(plan, recording)
+    return _submit_configuration(path, overrides, checks or SubmissionChecks(), progress)
 
 
-def plan_new_run(
-    path: Path,
-    overrides: Overrides | None,
-    *,
-    run_id: str,
-    now: float,
-    checks: SubmissionChecks,
-    progress: Progress,
-    check: Callable[[ResolvedRun], None] = lambda _run: None,
-) -> tuple[RunPlan, RecordingProgress]:
-    """Plan a run of a configuration; also return the progress of its further stages.
-
-    `check` may refuse the run before its payload is read.
-    """
-    held = HeldNotes(progress)
-    if not checks.strict:
-        held.release()
-    recording = RecordingProgress(held)
+def _submit_configuration(
+    path: Path, overrides: Overrides | None, checks: SubmissionChecks, progress: Progress
+) -> SubmittedRun:
     try:
-        run = resolve_at_chosen_site(
-            path, overrides, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe
-        )
-        with releasing_site(run):
-            refuse_by_probe(run.service, run.context.probe)
-            check(run)
-            plan = advance_run(run, RunPlan, recording)
-            note_shared_outputs(plan, recording)
+        with reserved_id() as (run_id, now):
+            layers = read_layers(path, overrides, now=now)
+            _begin_standby(layers)
+            from longshore.app.submit.stages import plan_new_run, submit_plan
+
+            plan, recording = plan_new_run(layers, run_id=run_id, now=now, checks=checks, progress=progress)
+            if not plan.run.service.traits.runs_on_submit_host:
+                end_standby()
+        # Nothing follows the submission, so that an interruption comes before it, in it, or after this function.
+        return submit_plan(plan, recording)
     except BaseException:
-        # The notes may explain the error.
-        held.release()
+        end_standby()
         raise
-    if checks.strict:
-        with releasing_site(run), noting_kept_graph(plan, held):
-            _refuse_warnings(recording.warnings)
-        held.release()
-    return plan, recording
 
 
-def _refuse_warnings(warnings: Sequence[str]) -> None:
-    """Refuse a run with warnings, and list them all."""
-    if not warnings:
+def _begin_standby(layers: Layers) -> None:
+    """Start an engine on standby if the configuration names neither a service nor a site but those of this machine.
+
+    This look at the configuration may err, for a site or a function of the user may choose. Then the standby is not
+    used, or the engine starts without one.
+    """
+    config, scope, here = Config(layers.stack.root()), Scope(env=layers.env), default_service()
+    try:
+        named = {str(config.search(key, scope).value or here) for key in (_SERVICE_KEY, _SITE_KEY)}
+    except ConfigError:
+        # Reported where the configuration is resolved.
         return
-    error = SubmissionRefusedError(
-        f"'--strict' refuses a run with {'a warning' if len(warnings) == 1 else 'warnings'}: {warnings[0]}", hint=_HINT
-    )
-    if warnings[1:]:
-        error.details = tuple(
-            ErrorDetail(code=SubmissionRefusedError.code, message=f"'--strict' refuses this: {warning}", hint=_HINT)
-            for warning in warnings
-        )
-    raise error
+    if named == {here}:
+        from longshore.engine.launch.engine_command import begin_engine_standby
+
+        begin_engine_standby(here)

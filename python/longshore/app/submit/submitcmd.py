@@ -16,7 +16,7 @@ from longshore.app.configure.run_identity import run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
-from longshore.app.submit.stages import advance_run, reserved_id, submit_plan
+from longshore.app.submit.stages import advance_run, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.config.values.interpolate import Interpolator
@@ -29,7 +29,7 @@ from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
 from longshore.world.files.presence import can_see, can_see_file, can_see_folder
-from longshore.world.runs.registry import remove_entry
+from longshore.world.runs.registry import remove_entry, reserved_id
 
 LABEL: Final = "customJob"
 

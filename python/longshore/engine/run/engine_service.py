@@ -5,7 +5,6 @@ Methods import what only they need: a report of a run needs little of it.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import time
@@ -127,7 +126,7 @@ class EngineService(
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
-        from longshore.engine.run.new_life import refuse_if_alive
+        from longshore.engine.launch.new_life import refuse_if_alive
 
         if take_over:
             kill_local_engine(run)
@@ -142,7 +141,7 @@ class EngineService(
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs the jobs again that did not succeed."""
-        from longshore.engine.run.new_life import refuse_if_alive
+        from longshore.engine.launch.new_life import refuse_if_alive
 
         refuse_if_alive(run, self.is_alive)
         refuse_if_lives_lost(run)
@@ -321,10 +320,21 @@ class EngineService(
         SubmissionRefusedError
             It did not begin; nothing is left of it.
         """
-        from longshore.engine.run.new_life import start_life
+        from longshore.engine.launch.engine_command import engine_command
+        from longshore.engine.launch.new_life import start_life
 
         require_access(run, Access.ACT)
         return start_life(run, [*engine_command(run), "--by", by])
+
+    def import_engine(self) -> None:
+        """Import what `drive` imports; an engine on standby does so before there is a run."""
+        import longshore.engine.run.loop
+        import longshore.engine.run.notifier_process
+        import longshore.engine.rundir.workflow_check
+        import longshore.plan.log_folders
+        import longshore.world.files.permissions  # noqa: F401
+
+        self.executor({})
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
         executor = self.executor(read_settings(run).executor)
@@ -365,23 +375,6 @@ class EngineService(
         if snapshot is None:
             return 0
         return snapshot.counts.get(JobState.RUNNING, 0) + snapshot.counts.get(JobState.PENDING, 0)
-
-
-def engine_command(run: RunPaths) -> list[str]:
-    """Return the command of a run's engine, with this process's log levels, without the reason why it begins."""
-    # -P: files in the run directory must not pass for modules.
-    return [sys.executable, "-P", "-m", "longshore", *_log_options(), "drive", str(run.root)]
-
-
-def _log_options() -> list[str]:
-    """Return log options for the loggers that this process logs in more detail than usual."""
-    levels = [
-        (name, logger.level)
-        for name, logger in sorted(logging.root.manager.loggerDict.items())
-        if name.partition(".")[0] == "longshore" and isinstance(logger, logging.Logger) and logger.level
-    ]
-    options = [f"--log-level={name}={logging.getLevelName(level)}" for name, level in levels if level < logging.INFO]
-    return ["--long-log", *options] if options else []
 
 
 _POLL_S: Final = 0.02

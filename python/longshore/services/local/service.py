@@ -32,6 +32,12 @@ class LocalService(EngineService, LoadReporter):
 
         return LocalExecutor(settings)
 
+    def import_engine(self) -> None:
+        """Import also what the start of a keeper imports."""
+        import tempfile  # noqa: F401
+
+        super().import_engine()
+
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
         from longshore.services.local.check import check_workflow

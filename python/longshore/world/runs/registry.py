@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -109,6 +110,21 @@ def reserve_id(now: float) -> tuple[str, float]:
             return name, time_s
         else:
             return name, time_s
+
+
+@contextmanager
+def reserved_id() -> Iterator[tuple[str, float]]:
+    """Reserve an id for a run, with its time; release it if the body fails."""
+    # The time comes from the id, so that two runs of one second differ in name and directory.
+    run_id, now = reserve_id(time.time())
+    try:
+        yield run_id, now
+    except KeyboardInterrupt as interrupt:
+        remove_entry(run_id)
+        raise KeyboardInterrupt(str(interrupt) or "nothing was submitted") from None
+    except BaseException:
+        remove_entry(run_id)
+        raise
 
 
 def write_entry(entry: RegistryEntry) -> bool:

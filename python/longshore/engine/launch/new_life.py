@@ -19,6 +19,7 @@ from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write,
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name
 from longshore.world.processes.detach import start_detached
+from longshore.world.processes.standby import start_from_standby
 from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.run_directory import read_snapshot
@@ -42,7 +43,8 @@ def start_life(run: RunPaths, command: Sequence[str]) -> str:
     known_lives = len(lives(run.journal))
     log_size = run.engine_log.stat().st_size if run.engine_log.exists() else 0
     try:
-        process, detached = start_detached(command, log=run.engine_log)
+        started = start_from_standby(command, log=run.engine_log)
+        process, detached = started or start_detached(command, log=run.engine_log)
     except OSError as error:
         raise SubmissionRefusedError(
             f"the engine of '{run.root}' cannot be started: {describe_failed_write(error, run.root)}",
