@@ -629,8 +629,10 @@ def report_builder(run: OpenRun) -> ReportBuilder:
     return implementation.ReportBuilder(run)
 
 
-def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
+def wait(run: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False) -> RunReport:
     """Wait until a run is over, and return its last report.
+
+    Reports to `show` have a summary only with `summary`, and only where no engine writes snapshots.
 
     Raises
     ------
@@ -639,7 +641,7 @@ def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
     """
     from longshore.app.report.wait import wait_for_end
 
-    return wait_for_end(run, show)
+    return wait_for_end(run, show, summary=summary)
 
 
 def is_over(run: OpenRun, report: RunReport) -> bool:

@@ -25,7 +25,9 @@ _PAUSE_RATIO: Final = 9.0
 
 
 class RunView(Protocol):
-    """What shows a run while a command waits for it."""
+    """What shows a run while a command waits for it; `uses_summary` says whether of the summary, too."""
+
+    uses_summary: bool
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -71,6 +73,8 @@ class FrameWriter:
 
 class LiveView:
     """Live view of a run whose end the caller waits for."""
+
+    uses_summary = True
 
     def __init__(self, stream: TextIO, builder: ReportBuilder) -> None:
         self._writer = FrameWriter(stream)

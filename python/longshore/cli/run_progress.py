@@ -28,6 +28,8 @@ _SHOWN_STATES: Final = (
 class RunProgress:
     """One line, rewritten in place on a terminal; a line per change elsewhere."""
 
+    uses_summary = False
+
     def __init__(self) -> None:
         self._terminal = can_redraw(sys.stderr)
         self._shown = ""

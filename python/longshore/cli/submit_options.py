@@ -152,7 +152,7 @@ def follow_to_end(root: Path, reference: str) -> RunReport | None:
 
         opened = api.open_run(str(root))
         with view_run(opened) as view:
-            return api.wait(opened, view.show)
+            return api.wait(opened, view.show, summary=view.uses_summary)
     except KeyboardInterrupt:
         click.echo(
             f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {reference}",

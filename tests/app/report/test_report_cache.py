@@ -214,3 +214,14 @@ def test_without_write_permission_nothing_is_cached(dead: WrittenRun) -> None:
 def test_the_report_of_a_finished_run_is_cached(dead: WrittenRun) -> None:
     assert isinstance(course()[-1], Finished)
     assert look(dead).finished_at == NOW + len(course())
+
+
+def test_a_report_without_summary_is_not_cached(dead: WrittenRun) -> None:
+    for path in dead.run.root.glob("status*"):
+        path.unlink()
+    brief = report_run(dead.opened, details=False, summary=False, now=NOW + 100)
+    assert brief.summary is None
+    assert not kept(dead).exists()
+    whole = look(dead)
+    assert whole.summary is not None
+    assert msgspec.structs.replace(whole, summary=None, specifics=()) == brief

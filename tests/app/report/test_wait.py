@@ -53,7 +53,10 @@ def test_waiting_goes_on_while_the_manager_does_not_answer(
 ) -> None:
     monkeypatch.setattr(poll, "POLL_S", 0.0)
     seen: list[RunReport] = []
-    assert wait_for_end(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
+    report = wait_for_end(silent_run(tmp_path / "run", silent), seen.append)
+    assert report.state is JobState.FAILED
+    assert report.summary is not None
+    assert all(each.summary is None for each in seen), "it is made once, at the end"
     assert (seen[0].state, seen[0].notes) == (
         JobState.UNKNOWN,
         ("it is unknown whether it still runs: the workload manager does not answer",),

@@ -10,10 +10,11 @@ from longshore.model.run.report import RunReport
 from longshore.world.runs.run_directory import read_snapshot
 
 
-def status_run(opened: OpenRun, *, check: bool = False) -> RunReport:
+def status_run(opened: OpenRun, *, check: bool = False, summary: bool = True) -> RunReport:
     """Return the state of a run, from its newest snapshot if that is as good as the events.
 
     The lengths of the journal's files are always compared; `check` also checks every line of a run that is over.
+    `summary` is as for `report_run`.
     Raises `RunUnreadableError` if the directory is damaged or not readable, `RunNotFoundError` if it disappeared
     meanwhile.
     """
@@ -26,5 +27,5 @@ def status_run(opened: OpenRun, *, check: bool = False) -> RunReport:
         # Imported late: most status commands need no replay.
         from longshore.app.report.report import report_run
 
-        return report_run(opened, details=False)
+        return report_run(opened, details=False, summary=summary)
     return report_of_snapshot(opened, snapshot, time.time())

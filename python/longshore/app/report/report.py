@@ -18,7 +18,6 @@ from longshore.app.report.from_snapshot import (
     silence_notes,
     status_of_snapshot,
 )
-from longshore.app.report.job_reports import JobReports
 from longshore.app.report.report_cache import cache_report, caches_details, read_cached_report
 from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
@@ -48,12 +47,13 @@ _SHOWN_COPIES = 5
 """Notes on single copies of attempts in one report."""
 
 
-def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
+def report_run(opened: OpenRun, *, details: bool, summary: bool = True, now: float | None = None) -> RunReport:
     """Return the report of a run; `details` adds every job, `now` defaults to the clock (seconds since the epoch).
 
+    Without `summary`, it lacks the summary and the service's lines where these are not at hand.
     Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
     """
-    return ReportBuilder(opened).build(time.time() if now is None else now, details=details)
+    return ReportBuilder(opened).build(time.time() if now is None else now, details=details, summary=summary)
 
 
 class ReportBuilder:
@@ -74,17 +74,17 @@ class ReportBuilder:
         self._later: list[Event] = []
         """Events newer than the newest snapshot."""
 
-    def build(self, now: float, *, details: bool = False) -> RunReport:
-        """Return the run's report for this moment, optionally with every job.
+    def build(self, now: float, *, details: bool = False, summary: bool = True) -> RunReport:
+        """Return the run's report for this moment, optionally with every job, or without a summary.
 
         Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
         """
-        report = self._build(now, details=details)
+        report = self._build(now, details=details, summary=summary)
         # They change after the end of the run too.
         later = (*_copy_notes(self._opened, now), *describe_failed_notices(self._opened.run))
         return structs.replace(report, notes=(*report.notes, *later)) if later else report
 
-    def _build(self, now: float, *, details: bool) -> RunReport:
+    def _build(self, now: float, *, details: bool, summary: bool) -> RunReport:
         """Return the report without notes on what may change after the end of the run."""
         run = self._opened.run
         with map_read_errors(run), map_index_errors(run):
@@ -97,7 +97,7 @@ class ReportBuilder:
             if cached and not self._opened.survey.damages and not self._opened.record_damages:
                 return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
-                return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
+                return self._from_events(now, alive=alive, snapshot=snapshot, details=details, summary=summary)
             try:
                 return self._as_of(snapshot, now)
             except DamagedError:
@@ -119,7 +119,8 @@ class ReportBuilder:
             labels={label: status.labels.get(label, {}) for label in jobs.labels},
             notes=(*status.notes, *(self._lacking(snapshot, self._last) if snapshot.finished else ())),
         )
-        report = self._report(jobs, self._attempts, status, now)
+        report = self._brief_report(jobs, self._attempts, status)
+        report = self._with_summary(report, jobs, self._attempts, status, now)
         if snapshot.finished and not self._later:
             life = self._attempts.life
             cache_report(self._opened, snapshot, mark=self._follower.mark, life=life, report=report)
@@ -137,7 +138,13 @@ class ReportBuilder:
             yield event
 
     def _from_events(
-        self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool
+        self,
+        now: float,
+        *,
+        alive: bool | Unreachable,
+        snapshot: Snapshot | None,
+        details: bool,
+        summary: bool = True,
     ) -> RunReport:
         """Return the report from a replay of all events."""
         replay = Replay(self._opened, alive=alive, details=details)
@@ -147,21 +154,32 @@ class ReportBuilder:
         status = replay.status(
             [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
-        report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
+        report = self._brief_report(replay.jobs, replay.attempts, status)
+        if summary:
+            report = self._with_summary(report, replay.jobs, replay.attempts, status, now)
+        report = structs.replace(report, jobs=replay.job_reports)
         if damages := self._damages(replay, alive=alive):
             return structs.replace(report, damage=damages)
-        if alive is False and replay.mark and not status.is_live and (not details or caches_details(self._opened)):
+        is_final = summary and alive is False and replay.mark and not status.is_live
+        if is_final and (not details or caches_details(self._opened)):
             return cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
 
-    def _report(
-        self,
-        jobs: JobTable,
-        attempts: AttemptCollector,
-        status: RunStatus,
-        now: float,
-        job_reports: JobReports | None = None,
+    def _brief_report(self, jobs: JobTable, attempts: AttemptCollector, status: RunStatus) -> RunReport:
+        """Return a report without summary."""
+        report = report_of_status(self._opened, status)
+        return structs.replace(
+            report,
+            notes=(*report.notes, *_output_notes(jobs, attempts)),
+            started_at=attempts.first_start,
+            finished_at=attempts.finished.t if attempts.finished else None,
+            idle_s=attempts.idle_s,
+        )
+
+    def _with_summary(
+        self, report: RunReport, jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float
     ) -> RunReport:
+        """Return a report with its summary, whose estimate of the time left is slow, and the service's lines."""
         failed = FailedJobs(
             run=self._opened.run,
             log_of=self._opened.log_of,
@@ -176,15 +194,9 @@ class ReportBuilder:
             not_retried=attempts.failed,
         )
         waiting = read_waiting(self._opened.run)
-        report = report_of_status(self._opened, status)
         return structs.replace(
             report,
-            notes=(*report.notes, *_output_notes(jobs, attempts)),
-            started_at=attempts.first_start,
-            finished_at=attempts.finished.t if attempts.finished else None,
-            idle_s=attempts.idle_s,
             specifics=tuple(_service_lines(self._opened, attempts.life)),
-            jobs=job_reports,
             summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),
         )
 

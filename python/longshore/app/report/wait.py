@@ -16,8 +16,10 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 
 
-def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
+def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False) -> RunReport:
     """Poll a run until it is over, and return its report; `show` receives each report.
+
+    `summary` is as for `report_run`: to make one at each poll takes longer than all else.
 
     Raises `RunNotFoundError` if the run directory is gone or cannot be read.
     """
@@ -25,7 +27,7 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunRepor
     try:
         while True:
             began = time.monotonic()
-            report = status_run(opened)
+            report = status_run(opened, summary=summary)
             show(report)
             if is_over(opened, report):
                 if report.state is JobState.UNKNOWN:

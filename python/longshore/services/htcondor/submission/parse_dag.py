@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 _VARS: Final = re.compile(r'(My\.|\+)?(\w+)="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
+_ESCAPED: Final = re.compile(r"\\(.)")
 _AFTER: Final = re.compile(r"after\d+")
 """Variables that name the nodes a barrier's gate waits for, in place of edges."""
 _VARS_MODES: Final = frozenset({"PREPEND", "APPEND"})
@@ -91,13 +92,14 @@ def _read_description(dag: ParsedDag, number: int, words: list[str], rest: Itera
 
 
 def _read_line(dag: ParsedDag, number: int, command: str, line: str) -> None:
+    if command == "VARS":
+        _read_vars(dag, number, line)
+        return
     words = line.split()
     if command in {"JOB", "FINAL", "SERVICE", "PROVISIONER"}:
         _read_node(dag, number, command, words)
     elif command == "PARENT":
         _read_edges(dag, number, words)
-    elif command == "VARS":
-        _read_vars(dag, number, line)
     elif command in _NODE_COMMANDS:
         _check_nodes(dag, number, words[1:2])
     elif command == "SCRIPT":
@@ -160,25 +162,32 @@ def _read_vars(dag: ParsedDag, number: int, line: str) -> None:
                 DagFault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}")
             )
             return
-        value = re.sub(r"\\(.)", r"\1", assignment[3])
+        value = assignment[3]
+        if "\\" in value:
+            value = _ESCAPED.sub(r"\1", value)
+        name = f"{assignment[1] or ''}{assignment[2]}"
         if _AFTER.fullmatch(assignment[2]):
             _check_nodes(dag, number, value.split())
             dag.parents.setdefault(node, []).extend(value.split())
         for values in value_maps:
-            name = f"{assignment[1] or ''}{assignment[2]}"
-            if name not in values or _weight(value) > _weight(values[name]):
+            longest = values.get(name)
+            if longest is None or _weight(value) > _weight(longest):
                 values[name] = value
         position = assignment.end()
 
 
 def _weight(value: str) -> tuple[int, int]:
     """Rank of a value by its risk: number of special characters, then length."""
-    return sum(map(value.count, "'\"\\$")), len(value)
+    return 0 if value.isalnum() else sum(map(value.count, "'\"\\$")), len(value)
 
 
 def _check_nodes(dag: ParsedDag, number: int, names: Iterable[str]) -> None:
-    # A node of a splice is named ``SPLICE+NODE``.
-    missing = [name for name in names if name.partition("+")[0] not in dag.nodes and name.upper() != _ALL_NODES]
+    missing = [
+        # A node of a splice is named ``SPLICE+NODE``.
+        name
+        for name in names
+        if name not in dag.nodes and name.partition("+")[0] not in dag.nodes and name.upper() != _ALL_NODES
+    ]
     dag.faults += [DagFault(number, f"there is no node '{name}'") for name in missing]
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
-from longshore.engine.run.judge_end import forget_tasks
 from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import (
@@ -224,6 +223,9 @@ def _read_config(config: Path, name: str) -> str:
 
 def _prepare_restart(run: RunPaths, record: SubmissionRecord, pending: DagSubmission, plan: DagRestart) -> None:
     """Move the last submission's files to the backups; write the rescue file and the overrides of the next."""
+    # Imported here: a first submission forgets no tasks.
+    from longshore.engine.run.judge_end import forget_tasks
+
     last, files, folder = record.last_submission, pending.files(run), backup_folder(run, len(record.submissions))
     assert last is not None
     try:
