@@ -5,14 +5,13 @@ Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--c
 
 A command such as `true; true` needs a shell, here and in the other programs. The limit of the machine is a loop of
 posix_spawn(3) in the same rounds. With --growth, Longshore alone runs 1,000, 10,000 and 100,000 jobs (--million:
-1,000,000 as well), and prints how rate, time and memory grow.
+1,000,000 as well), and prints how rate, time and memory grow, and what a job takes in each tenth of the largest run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import statistics
@@ -31,6 +30,7 @@ from tests.bench.graphs import write_wfformat
 from tests.bench.growth import SIZES, describe_growth
 from tests.bench.others import KNOWN, Other, installed_programs
 from tests.bench.processes import cpu_s, peak_mb
+from tests.bench.tenths import JobEnd, Tenth, compare_costs, compare_rates, describe_tenths, split_run
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +44,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         Processor milliseconds per job of the engine, of the keeper, and of the job's own processes.
     engine_mb, keeper_mb
         The most memory each had.
-    end_ratio
-        Jobs per second of the last tenth, by those of the first.
+    tenths
+        What the jobs of each tenth took.
     run
         The run directory.
     """
@@ -56,7 +56,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     job_ms: float
     engine_mb: float
     keeper_mb: float
-    end_ratio: float
+    tenths: list[Tenth]
     run: Path
 
 
@@ -66,10 +66,13 @@ class UsageSamples:
     def __init__(self) -> None:
         self.cpu_s = 0.0
         self.peak_mb = 0.0
+        self.cpu_by_time: list[tuple[float, float]] = []
+        """Epoch seconds, and processor seconds so far."""
 
     def ask(self, pid: int) -> None:
         """Take a sample."""
         self.cpu_s = cpu_s(pid) or self.cpu_s
+        self.cpu_by_time.append((time.time(), self.cpu_s))
         self.peak_mb = peak_mb(pid) or self.peak_mb
 
 
@@ -153,27 +156,20 @@ def run_prepared(folder: Path, run: Path, size: int) -> Round:
         per_s=size / took,
         engine_ms=engine.cpu_s * 1000 / size,
         keeper_ms=keeper.cpu_s * 1000 / size,
-        job_ms=sum(end["cpu"] for end in ends) * 1000 / size,
+        job_ms=sum(end.cpu_s for end in ends) * 1000 / size,
         engine_mb=engine.peak_mb,
         keeper_mb=keeper.peak_mb,
-        end_ratio=_compare_end([end["t"] for end in ends]),
+        tenths=split_run(ends, engine.cpu_by_time, keeper.cpu_by_time),
         run=run,
     )
 
 
-def _job_ends(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the keepers' records of the ends of jobs that ran."""
+def _job_ends(run: Path) -> Iterator[JobEnd]:
+    """Yield the ends of jobs that ran, as keepers recorded them."""
     for path in sorted((run / "keeper").glob("*.jsonl")):
         with path.open("rb") as file:
-            yield from (json.loads(line) for line in file if line.startswith(b'{"r":"end"') and b'"cpu"' in line)
-
-
-def _compare_end(times: list[float]) -> float:
-    """Return the rate of the last tenth of the jobs by that of the first; the very first jobs wait for the engine."""
-    times = sorted(times)
-    if not (tenth := len(times) // 10):
-        return math.nan
-    return (times[2 * tenth] - times[tenth]) / (times[-1] - times[-1 - tenth])
+            records = (json.loads(line) for line in file if line.startswith(b'{"r":"end"') and b'"cpu"' in line)
+            yield from (JobEnd(record["t"], record["cpu"]) for record in records)
 
 
 def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | None, others: list[Other]) -> None:
@@ -238,7 +234,8 @@ def measure_growth(sizes: Sequence[int], *, slots: int, command: str, folder: st
             place.mkdir()
             rounds.append(done := run_round(place, size, slots, command))
             print(
-                f"{size:9,} jobs: {done.per_s:.0f} jobs/s, {done.end_ratio:.2f} of it at the end against the beginning,"
+                f"{size:9,} jobs: {done.per_s:.0f} jobs/s,"
+                f" {compare_rates(done.tenths):.2f} of it at the end against the beginning,"
                 f" engine {done.engine_ms:.3f} ms per job and {done.engine_mb:.0f} MB,"
                 f" keeper {done.keeper_ms:.3f} ms and {done.keeper_mb:.0f} MB",
                 flush=True,
@@ -249,6 +246,12 @@ def measure_growth(sizes: Sequence[int], *, slots: int, command: str, folder: st
     took = [size / done.per_s for size, done in zip(sizes, rounds, strict=True)]
     print(describe_growth("time", sizes, took))
     print(describe_growth("the engine's memory", sizes, [done.engine_mb for done in rounds]))
+    print(*describe_tenths(rounds[-1].tenths), sep="\n")
+    note_figure(
+        f"the last of {sizes[-1]:,} jobs against the first",
+        f"processor time of engine and keeper {compare_costs(rounds[-1].tenths):.2f}",
+        f"rate by the clock {compare_rates(rounds[-1].tenths):.2f}",
+    )
 
 
 def comparison_parser(description: str | None) -> argparse.ArgumentParser:

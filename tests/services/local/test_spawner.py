@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from longshore.engine.keeper.spawner import Spawner
+from longshore.engine.keeper.spawner import Spawner, make_words
 from longshore.world.host import is_same_process
 
 
@@ -41,7 +41,7 @@ def test_whoever_waits_is_called_although_results_come_at_the_same_time(
     spawner.results = Slow()
     for _ in range(3):
         for ticket in range(4):
-            spawner.start(ticket, "/bin/true", ["true"], {}, folder="/", log=os.devnull)
+            spawner.start(ticket, "/bin/true", ["true"], make_words([]), folder="/", log=os.devnull)
         found: list[object] = []
         while len(found) < 4:
             assert called.wait(60), found
@@ -58,7 +58,7 @@ def test_a_process_is_known_again_however_long_it_waited_to_be_started(
     spawner.results = Slow()
     asked = time.clock_gettime(time.CLOCK_BOOTTIME)
     for ticket in range(100):
-        spawner.start(ticket, "/bin/sleep", ["sleep", "60"], {}, folder="/", log=os.devnull)
+        spawner.start(ticket, "/bin/sleep", ["sleep", "60"], make_words([]), folder="/", log=os.devnull)
     found: list[tuple[int, float]] = []
     while len(found) < 100:
         assert called.wait(60), found

@@ -20,7 +20,7 @@ if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.outputs import Outputs
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import Scratch
-    from longshore.engine.keeper.spawner import Spawner, encode_variable
+    from longshore.engine.keeper.spawner import Spawner
 else:
     # The copy beside the keeper is not in a package.
     from environments import Environments
@@ -29,7 +29,7 @@ else:
     from outputs import Outputs
     from records import Records
     from scratch import Scratch
-    from spawner import Spawner, encode_variable
+    from spawner import Spawner
 
 if TYPE_CHECKING:
     import resource
@@ -136,7 +136,7 @@ class AttemptRunner:
             self.choose(None, tag, order["m"])
             return
         self.choose_next(self.lanes.add(lane, order["n"], tag, order["m"]))
-        self.wake_below = len(self.lanes) // 2
+        self.wake_below = self.lanes.waiting_count // 2
 
     def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
         """Record members that are about to be started."""
@@ -201,7 +201,7 @@ class AttemptRunner:
         if not self.records.has_news:
             self.is_urgent = False
             return None
-        if self.is_urgent or len(self.lanes) <= self.wake_below:
+        if self.is_urgent or self.lanes.waiting_count <= self.wake_below:
             self.is_urgent = False
             self.records.wake()
             return None
@@ -217,13 +217,7 @@ class AttemptRunner:
             self.is_preparing = False
             if "out" in member:
                 self.outputs.begin(member)
-            if self.spawner and member["e"] in self.environments.encoded:
-                own_variables = {name: encode_variable(name, value) for name, value in member["v"].items()}
-                environment = {
-                    **self.environments.encoded[member["e"]],
-                    **own_variables,
-                    "TMPDIR": encode_variable("TMPDIR", tmp),
-                }
+            if self.spawner and (environment := self.environments.encode(member, tmp)):
                 self.spawner.start(
                     (member, lane, tmp),
                     self.environments.find_program(member),
@@ -373,9 +367,9 @@ class AttemptRunner:
         if (job, attempt) in self.outputs.attempts:
             notes.update(self.outputs.end(job, attempt, status))
         record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}'
-        peak = json.dumps(notes.pop("rss", rss))
+        peak = notes.pop("rss", rss)
         rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""
-        self.records.take(record % (job, attempt, system.time(), status, run, cpu, peak, rest))
+        self.records.take(record % (job, attempt, system.time(), status, run, cpu, peak or "null", rest))
         if not kept_tmp:
             self.scratch.clean(tmp)
         self.leave(lane)

@@ -64,6 +64,9 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+_PIPE_B = 1 << 16
+"""Size of a pipe: no read returns more, and the interpreter would ask the kernel for the memory of a larger one."""
+
 
 def main() -> None:
     """Carry out orders until the input closes, then wait for running jobs."""
@@ -158,7 +161,7 @@ class KeeperLoop:
 
     def read_orders(self) -> None:
         """Read the orders that came; an end of the input is the last."""
-        text = system.read(0, 1 << 20)
+        text = system.read(0, _PIPE_B)
         *lines, self.partial_line = (self.partial_line + text).split(b"\n")
         for line in lines:
             self.attempts.carry_out(line)

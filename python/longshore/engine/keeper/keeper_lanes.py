@@ -42,18 +42,21 @@ class KeeperLanes:
 
     def __init__(self) -> None:
         self.lanes: dict[str, KeeperLane] = {}
-
-    def __len__(self) -> int:
-        """Return the number of waiting attempts."""
-        return sum(len(lane.waiting) for lane in self.lanes.values())
+        self.waiting_count = 0
+        """Number of attempts that wait in all lanes."""
+        self.check_at = 0.0
+        """Time before which no attempt has waited too long."""
 
     def add(self, name: str, slots: int, tag: str, members: Sequence[MemberOrder]) -> list[Chosen]:
         """Append attempts to a lane and set its slots; return those to start at once."""
         lane = self.lanes.setdefault(name, KeeperLane())
         lane.slots = slots
         now = system.monotonic()
+        if not self.waiting_count:
+            self.check_at = now + _PATIENCE_S
         lane.waiting.extend((now, tag, member) for member in members)
-        return fill(name, lane)
+        self.waiting_count += len(members)
+        return self.fill(name, lane)
 
     def leave(self, name: str | None) -> tuple[list[Chosen], bool]:
         """Free a lane's slot after an end; return the attempts that take it, and whether none of the lane waits."""
@@ -61,7 +64,7 @@ class KeeperLanes:
         if lane is None or name is None:
             return [], True
         lane.running -= 1
-        chosen = fill(name, lane)
+        chosen = self.fill(name, lane)
         if not lane.waiting and not lane.running:
             del self.lanes[name]
         return chosen, not lane.waiting
@@ -73,6 +76,7 @@ class KeeperLanes:
             found = [member for since, _, member in lane.waiting if unwanted(since, member)]
             if found:
                 gone += found
+                self.waiting_count -= len(found)
                 lane.waiting = deque(entry for entry in lane.waiting if not unwanted(entry[0], entry[2]))
                 if not lane.waiting and not lane.running:
                     del self.lanes[name]
@@ -80,21 +84,23 @@ class KeeperLanes:
 
     def cancel_impatient(self) -> tuple[list[MemberOrder], float | None]:
         """Remove attempts that waited too long; return them, and seconds until the next check (``None``: no check)."""
-        oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
-        if oldest is None:
+        if not self.waiting_count:
             return [], None
-        left = oldest + _PATIENCE_S - system.monotonic()
-        if left > 0:
-            return [], max(left, 0.001)
-        limit = system.monotonic() - _PATIENCE_S
-        return self.cancel_waiting(lambda since, _: since <= limit), 0.001
+        now = system.monotonic()
+        gone: list[MemberOrder] = []
+        if now >= self.check_at:
+            limit = now - _PATIENCE_S
+            gone = self.cancel_waiting(lambda since, _: since <= limit)
+            oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=now)
+            self.check_at = oldest + _PATIENCE_S
+        return gone, max(self.check_at - now, 0.001)
 
-
-def fill(name: str, lane: KeeperLane) -> list[Chosen]:
-    """Choose the next attempts of a lane while it has room."""
-    chosen: list[Chosen] = []
-    while lane.waiting and lane.running < lane.slots:
-        lane.running += 1
-        _, tag, member = lane.waiting.popleft()
-        chosen.append((name, tag, member))
-    return chosen
+    def fill(self, name: str, lane: KeeperLane) -> list[Chosen]:
+        """Choose the next attempts of a lane while it has room."""
+        chosen: list[Chosen] = []
+        while lane.waiting and lane.running < lane.slots:
+            lane.running += 1
+            _, tag, member = lane.waiting.popleft()
+            chosen.append((name, tag, member))
+        self.waiting_count -= len(chosen)
+        return chosen

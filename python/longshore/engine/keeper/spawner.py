@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from collections import deque
 from queue import SimpleQueue
@@ -21,7 +22,7 @@ else:
     from kernel import system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeAlias
 
     Words: TypeAlias = ctypes.Array[ctypes.c_char_p]
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 """Flags of posix_spawn(3), the same in glibc and musl."""
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _STRUCTURE_B = 1024
 """Bytes for a structure of the C library without a documented size; the largest has 336."""
 
@@ -85,7 +87,7 @@ class Spawner:
         ticket: object,
         program: str,
         argv: Sequence[str],
-        environment: Mapping[str, bytes],
+        environment: Words,
         *,
         folder: str,
         log: str,
@@ -99,7 +101,7 @@ class Spawner:
         program, argv, folder
             Path of the program, its arguments, and its working directory.
         environment
-            Pairs NAME=VALUE per name, as `encode_variable` makes them.
+            Pairs NAME=VALUE, as `encode_variable` makes them.
         log
             Path of a file to which its output and its errors are appended; its folder must exist.
 
@@ -108,15 +110,14 @@ class Spawner:
         ValueError
             An argument cannot be passed to a process.
         """
-        words = [encode_word(word) for word in argv]
         self._queue.put(
             (
                 ticket,
                 encode_word(program),
                 encode_word(log),
                 encode_word(folder),
-                (ctypes.c_char_p * (len(words) + 1))(*words, None),
-                (ctypes.c_char_p * (len(environment) + 1))(*environment.values(), None),
+                make_words([encode_word(word) for word in argv]),
+                environment,
             )
         )
 
@@ -150,6 +151,11 @@ class Spawner:
                 self._wake()
 
 
+def make_words(texts: Sequence[bytes]) -> Words:
+    """Make an array of texts as exec(3) takes it, with a null pointer at its end."""
+    return (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
+
+
 def encode_word(word: str) -> bytes:
     """Encode a string for the C library.
 
@@ -158,7 +164,7 @@ def encode_word(word: str) -> bytes:
     ValueError
         It holds a zero byte, or a character that cannot be encoded.
     """
-    text = os.fsencode(word)
+    text = word.encode(_ENCODING, _ERRORS)
     if b"\0" in text:
         raise ValueError("embedded null byte")
     return text
