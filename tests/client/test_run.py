@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from html import unescape
@@ -68,6 +69,17 @@ def test_a_run_is_submitted_watched_and_restarted(folder: Path, capfd: pytest.Ca
         str(run.explain("bad")),
         f"<RunReport {run.id} {run.name} FAILED: 3 jobs>",
     ]
+    lines = str(run.report()).splitlines()
+    assert lines[0] == f"{run.id}  {run.name}  FAILED on local"
+    assert re.fullmatch(r"  3 jobs, succeeded 2/3, failed 1/3, wall time \S+ s", lines[1])
+    assert lines[2:] == [
+        "  good: 2 succeeded",
+        "  bad: 1 failed",
+        f"Failed: bad (exit code 1): no data; log: {run.path}/logs/bad/00/bad.1.log",
+    ]
+    assert re.fullmatch(r"bad FAILED, exit code 1, attempt 1 on \S+, \d+\.\d s", str(jobs[2]))
+    assert re.fullmatch(r"good_1 SUCCEEDED, attempt 1 on \S+, \d+\.\d s", str(jobs[0]))
+    assert repr(run.events()) == f"<Events of run {run.id}>"
     assert run.counts[longshore.JobState.FAILED] == 1
     (folder / "mend").touch()
     again = longshore.open("@last")

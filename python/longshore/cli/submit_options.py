@@ -163,7 +163,7 @@ def follow_to_end(root: Path, reference: str) -> RunReport | None:
 
 def print_outcome(reference: str, report: RunReport, *, quiet: bool) -> int:
     """Print in a line how a run ended, and return the exit status of that state."""
-    from longshore.cli.show.report_text import outcome_line
+    from longshore.model.report_text import outcome_line
     from longshore.model.run.states import STATE_EXIT_STATUS, JobState
 
     if not quiet:

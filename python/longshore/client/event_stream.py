@@ -21,6 +21,10 @@ class EventStream:
         self._follow = follow
         self._since = since
 
+    def __repr__(self) -> str:
+        """Return the id of the run."""
+        return f"<Events of run {self._opened.card.shown_id}>"
+
     def __iter__(self) -> Iterator[tuple[str, Event]]:
         """Iterate over pairs of mark and event."""
         events = api.events(self._opened, since=self._since)

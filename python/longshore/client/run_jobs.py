@@ -13,6 +13,7 @@ from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.task import Scalar
+from longshore.model.text_format import failure_text, format_duration
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -64,6 +65,17 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float | None
     peak_memory_b: int | None
     log: str | None
+
+    def __str__(self) -> str:
+        """Return name, state, and how the newest attempt went, in a line."""
+        parts = [f"{self.name} {self.state.value}"]
+        if self.cause is not None or self.exit_code:
+            parts.append(self.reason or failure_text(self.cause, self.exit_code, self.signal))
+        if self.attempts:
+            parts.append(f"attempt {self.attempts}" + (f" on {self.host}" if self.host else ""))
+        if self.run_s is not None:
+            parts.append(format_duration(self.run_s))
+        return ", ".join(parts)
 
 
 class RunJobs(Sequence[RunJob]):

@@ -22,7 +22,6 @@ from longshore.cli.show.report_text import (
     error_text,
     exit_codes_table,
     fields_table,
-    outcome_line,
     ping_text,
     report_text,
     summary_table,
@@ -30,6 +29,7 @@ from longshore.cli.show.report_text import (
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, ErrorDetail, LongshoreError, RequestError, RunNotFoundError
+from longshore.model.report_text import outcome_line
 from longshore.model.run.report import Badput, ExitCodes, Failure, RunningJob, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
 from longshore.origin import Origin

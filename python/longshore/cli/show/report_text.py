@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from longshore.app import api
-from longshore.cli.show.format import INDENT, KIB, escape_controls, format_duration, format_size, indent_paragraph
+from longshore.cli.show.format import INDENT, KIB, escape_controls, format_size, indent_paragraph
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
@@ -91,17 +91,6 @@ def _code_row(label: str, codes: Mapping[int, int]) -> tuple[str, ...]:
         label_codes = [code for code in codes if (code in PAYLOAD_CODES) == of_payload]
         cells += [str(sum(codes[code] for code in label_codes)), ", ".join(sorted(map(str, label_codes))) or "None"]
     return tuple(cells)
-
-
-def outcome_line(report: RunReport) -> str:
-    """Format how a run ended, in one line whose counts add up to the number of jobs."""
-    expected = report.expected
-    parts = [f"{expected} job" + ("" if expected == 1 else "s")]
-    parts += [f"{state.lower()} {report.counts.get(state, 0)}/{expected}" for state in _outcome_states(report)]
-    seconds = report.wall_s
-    if seconds is not None:
-        parts.append(f"wall time {format_duration(seconds)}")
-    return ", ".join(parts)
 
 
 def error_text(error: LongshoreError) -> str:
@@ -226,12 +215,6 @@ def _label_row(label: str, counts: Mapping[JobState, int] | None, expected: int)
     uncounted = max(0, expected - sum(counts.values()))
     numbers = (counts.get(state, 0) + (uncounted if state is JobState.UNREADY else 0) for state in JobState)
     return (label, *map(str, numbers), str(expected))
-
-
-def _outcome_states(report: RunReport) -> list[JobState]:
-    """Succeeded and failed, and other states that some job is in."""
-    always = [JobState.SUCCEEDED, JobState.FAILED]
-    return always + [state for state in JobState if state not in always and report.counts.get(state)]
 
 
 def _amount(name: str, amount: int) -> str:
