@@ -125,7 +125,7 @@ class Accepted(msgspec.Struct, frozen=True):
     """The workload manager has the batch."""
 
     id: str
-    """The workload manager's id of the batch, for users."""
+    """The workload manager's id of the batch, for users; never empty. Without an id, an executor answers `Unsure`."""
 
 
 class Rejected(msgspec.Struct, frozen=True):

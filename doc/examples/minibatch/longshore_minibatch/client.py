@@ -37,7 +37,8 @@ class MinibatchClient:
             return Unsure("mb-submit did not answer")
         if done.returncode:
             return Rejected(done.stderr.strip())
-        return Accepted(done.stdout.strip())
+        number = done.stdout.strip()
+        return Accepted(number) if number else Unsure("mb-submit printed no id")
 
     def queue(self) -> frozenset[str] | Unreachable:
         """Return the names of the jobs that are not over."""

@@ -220,6 +220,7 @@ class ExecutorDriver:
             self._submitted_at = time.monotonic()
             assert not isinstance(answer, Rejected), f"a batch is rejected: {answer.why}"
             if isinstance(answer, Accepted):
+                assert answer.id, "a batch is accepted without an id"
                 return
             if isinstance(answer, Throttled):
                 time.sleep(answer.retry_after_s)
