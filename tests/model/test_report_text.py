@@ -20,7 +20,7 @@ def report_of(labels: int, failures: int, **fields: object) -> RunReport:
 
 
 def test_a_failure_has_its_jobs_its_cause_and_a_log() -> None:
-    lines = str(report_of(1, 1, notes=("the engine is gone",))).splitlines()
+    lines = report_summary(report_of(1, 1, notes=("the engine is gone",))).splitlines()
     assert lines == [
         "k7f3aa  study  SUCCEEDED on slurm",
         "  1 job, succeeded 1/1, failed 0/1",
@@ -42,5 +42,5 @@ def test_a_label_without_jobs_and_a_report_without_summary() -> None:
     record = RunReport(
         id="", name="w", path="", service="", state=JobState.UNKNOWN, expected=0, counts={}, labels={"a": {}}
     )
-    assert str(record).splitlines()[1:] == ["  0 jobs, succeeded 0/0, failed 0/0", "  a: no jobs"]
+    assert report_summary(record).splitlines()[1:] == ["  0 jobs, succeeded 0/0, failed 0/0", "  a: no jobs"]
     assert repr([record]) == "[<RunReport  w UNKNOWN: 0 jobs>]"

@@ -13,6 +13,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.inspect.run_list import RunQuery
 from longshore.app.progress import QuietProgress
 from longshore.client.preparation import Preparation
+from longshore.client.printed_report import PrintedReport
 from longshore.client.run import Run
 from longshore.client.terminal_progress import TerminalProgress
 from longshore.errors import UsageError
@@ -144,7 +145,7 @@ def runs(
         A filter is wrong.
     """
     query = RunQuery(days=days, user=user, filters=tuple(filters), service=service)
-    return list(api.runs(query).reports)
+    return [PrintedReport.of(report) for report in api.runs(query).reports]
 
 
 def _overrides(

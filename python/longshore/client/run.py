@@ -12,6 +12,7 @@ from longshore.app import api
 from longshore.client.changes import choose_changes
 from longshore.client.event_stream import EventStream
 from longshore.client.notebook import frame, show_live
+from longshore.client.printed_report import PrintedReport
 from longshore.client.run_jobs import RunJobs, read_jobs
 from longshore.client.statistics import StatisticsTable, SuggestedRequests
 from longshore.client.terminal_progress import StateLine
@@ -104,7 +105,7 @@ class Run:
 
     def report(self, *, details: bool = False) -> RunReport:
         """Return the report of the run: counts, times, failures, and with `details` every job."""
-        return api.report(self._opened, details=details)
+        return PrintedReport.of(api.report(self._opened, details=details))
 
     def jobs(self) -> RunJobs:
         """Return every job with its tags, request, state and newest attempt."""
@@ -290,7 +291,7 @@ class Run:
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
         """Cancel the run, or some of its jobs, and wait up to `wait` seconds for the end; return the report then."""
-        return api.cancel(self._opened, _selection(jobs, labels), wait_s=wait)
+        return PrintedReport.of(api.cancel(self._opened, _selection(jobs, labels), wait_s=wait))
 
     def restart(
         self,
@@ -407,7 +408,8 @@ class Run:
         labels: Names = (),
         set: Mapping[str, str] | None = None,  # noqa: A002 - the name of the field
     ) -> RunReport:
-        return api.steer(self._opened, Intervention(act=act, selection=_selection(jobs, labels), set=set or {}))
+        order = Intervention(act=act, selection=_selection(jobs, labels), set=set or {})
+        return PrintedReport.of(api.steer(self._opened, order))
 
 
 def _selection(jobs: Names, labels: Names) -> JobSelection:

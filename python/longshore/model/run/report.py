@@ -270,13 +270,6 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return id, name, state and number of jobs: a list of runs shows a line for each."""
         return f"<RunReport {self.id} {self.name} {self.state_word}: {count_noun(self.expected, 'job')}>"
 
-    def __str__(self) -> str:
-        """Return state, counts, failures and notes in a few lines."""
-        # Imported here: commands that read reports seldom print this.
-        from longshore.model.report_text import report_summary
-
-        return report_summary(self)
-
     def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
         printer.text(repr(self))
 
