@@ -30,6 +30,7 @@ from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.event_codec import decode_events
@@ -39,7 +40,7 @@ from longshore.model.run.states import Cause
 from longshore.model.tasks.adjacency import Adjacency
 
 _MEMBERS = 64
-_BLOCK_B: Final = 1 << 18
+_BLOCK_B: Final = 1 << 16
 """Bytes of the journal that are read together, as an engine reads them."""
 
 
@@ -81,8 +82,7 @@ class Simulation:
     def begin(self) -> None:
         """Start an engine: replay the journal."""
         self.state = RunState(self.parents, bytes(len(self.parents)))
-        for event in self.read_journal():
-            apply_event(self.state, event)
+        apply_events(self.state, self.read_journal())
         self.scheduler = Scheduler(
             self.state,
             [SchedulerProfile(rules=RetryRules(retries=20))],
@@ -95,8 +95,11 @@ class Simulation:
     def read_journal(self) -> Iterator[Event]:
         """Yield all events, and stay behind the last one."""
         self.journal.seek(0)
-        while lines := self.journal.readlines(_BLOCK_B):
-            yield from decode_events(b"".join(lines), path="journal")
+        rest = b""
+        while piece := self.journal.read(_BLOCK_B):
+            cut = piece.rfind(b"\n") + 1
+            yield from decode_events(rest + piece[:cut], path="journal")
+            rest = piece[cut:]
 
     def note(self, event: Event) -> None:
         """Append an event to the journal and apply it."""

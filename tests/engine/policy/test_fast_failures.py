@@ -13,8 +13,7 @@ def bad(job: int, *, host: str | None = "n1", run_s: float = 0.1, cause: Cause =
 
 def why(*events: Event, most: int = 3, within_s: float = 10.0) -> str:
     guard = FastFailures(most, within_s)
-    for event in events:
-        guard.update(event)
+    guard.update(events)
     return guard.pause_reason
 
 

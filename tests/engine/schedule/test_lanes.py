@@ -68,7 +68,7 @@ def test_a_slot_goes_to_who_waits_and_then_back_to_the_pool() -> None:
     pool = Pool({"cpus": 4})
     lanes = Lanes(pool)
     lane = lanes.learn(Request(cpus=3))
-    lanes.start(0, lane)
+    lanes.start([0], lane)
     lanes.start_ahead(1, lane)
     assert pool.free == {"cpus": 1}
     lanes.end(0, 0.1)

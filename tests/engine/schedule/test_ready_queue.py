@@ -59,9 +59,9 @@ def test_heads_can_be_looked_at_and_left() -> None:
     queue = ReadyQueue([1.0, 9.0, 2.0])
     for job, bucket in ((0, "small"), (1, "large"), (2, "small")):
         queue.push(job, bucket)
-    assert (queue.peek(), queue.peek_bucket("small"), queue.peek_bucket("none")) == (1, 2, None)
+    assert queue.peek() == 1
     assert sorted(queue.bucket_heads()) == [(1, 1), (2, 2)]
-    assert queue.pop_head("small") == 2
+    assert (queue.pop_from("small"), queue.pop_from("none")) == (2, None)
     assert len(queue) == 2
 
 

@@ -43,6 +43,18 @@ def test_it_is_never_overshot(capacity: dict[str, int], steps: list[tuple[dict[s
     assert pool.free == pool.capacity == capacity
 
 
+@given(st.integers(0, 5), st.integers(0, 4), amounts, st.integers(0, 5))
+def test_as_many_fit_as_can_be_taken_one_by_one(gpus: int, allowed: int, asked: dict[str, int], most: int) -> None:
+    pool = Pool({"cpus": 7, "memory": 3}, {"gpus": [str(number) for number in range(gpus)]})
+    pool.resize({"cpus": 7, "memory": 2, "gpus": allowed}, {"gpus": tuple(map(str, range(allowed)))})
+    clamped = pool.clamp(asked)
+    number = pool.count_fitting(clamped, most)
+    for _ in range(number):
+        assert pool.fits(clamped)
+        pool.take(clamped)
+    assert number == most or not pool.fits(clamped)
+
+
 gpu_requests = st.fixed_dictionaries({"cpus": st.integers(0, 3), "gpus": st.integers(0, 3)})
 steps = st.lists(st.tuples(st.sampled_from(["start", "start", "end", "crash", "resize"]), gpu_requests, st.randoms()))
 

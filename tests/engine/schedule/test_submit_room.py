@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
@@ -14,6 +16,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Started, Submitted, Submitting
 from longshore.model.workflow.request import Request
 
+LIMITS = st.none() | st.integers(0, 7)
 SMALL, LARGE = Request(cpus=1), Request(cpus=64)
 
 
@@ -46,6 +49,27 @@ def sizes(batches: list[Submitting]) -> dict[int, list[int]]:
 
 def independent(size: int) -> RunState:
     return RunState([[] for _ in range(size)], [0] * size)
+
+
+@given(
+    st.builds(Limits, max_waiting=LIMITS, max_active=LIMITS, max_waiting_alike=LIMITS),
+    st.booleans(),
+    st.sampled_from([None, 0, 1]),
+    st.integers(0, 6),
+)
+def test_there_is_room_for_as_many_as_can_be_added_one_by_one(
+    limits: Limits, packed: bool, at_most: int | None, most: int
+) -> None:
+    room = SubmitRoom(Limits() if packed else limits)
+    if packed:
+        room.packed_limits = limits
+        room.add_packed("b")
+    room.begin_round(2, 3, at_most=at_most)
+    number = room.count_room("b", most)
+    for _ in range(number):
+        assert room.has_room("b")
+        room.add("b")
+    assert number == most or not room.has_room("b")
 
 
 def test_packed_jobs_do_not_count_for_the_limits_of_others() -> None:

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.dag import Dag, find_cycle, index_by_name, topological_order
+from longshore.model.tasks.adjacency import Adjacency
+from longshore.model.tasks.dag import Dag, children_of, find_cycle, index_by_name, topological_order
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,23 @@ def test_nodes_that_a_ring_holds_up_are_not_in_it() -> None:
     order = topological_order(map(len, parents), children)
     assert not order
     assert set(find_cycle(parents, done=order)) == {0, 1}
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda size: st.lists(st.lists(st.integers(0, size - 1), max_size=4), min_size=size, max_size=size)
+    )
+)
+def test_children_are_those_that_name_the_parent(parents: list[list[int]]) -> None:
+    assert children_of(Adjacency(parents)) == [
+        [child for child, row in enumerate(parents) for parent in row if parent == node] for node in range(len(parents))
+    ]
+
+
+@pytest.mark.parametrize("parent", [-1, 2, 99])
+def test_a_parent_that_is_not_there_is_refused(parent: int) -> None:
+    with pytest.raises(GraphError, match=f"the edge {parent} -> 1 leads to nowhere: there are 2 nodes"):
+        children_of(Adjacency([[], [parent]]))
 
 
 def test_nodes_that_become_free_together_keep_their_order() -> None:

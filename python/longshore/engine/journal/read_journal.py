@@ -51,7 +51,7 @@ class Block(NamedTuple):
     checked: bool
 
 
-def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
+def read_events(folder: Path, *, seal: Seal | None = None) -> EventChunks[Event]:
     """Yield all valid events of a run, in order; parameters and errors as for `read_blocks`."""
     return EventChunks(_decode(read_blocks(folder, seal=seal)[0]))
 

@@ -6,6 +6,8 @@ is a row of different jobs that fail fast on one host with no success among them
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
 from longshore.model.run.states import Cause
 
@@ -32,18 +34,18 @@ class FastFailures:
         self.pause_reason = ""
         """Why the run should be paused; empty while it should not."""
 
-    def update(self, event: Event) -> None:
-        """Update the failures with an event."""
-        if not self._most:
-            return
-        if isinstance(event, Ended):
-            self._count_end(event)
-        elif isinstance(event, Started) and event.host:
-            self._hosts[event.j] = event.host
-        elif isinstance(event, Restarted) or (isinstance(event, Steer) and event.act in {"pause", "unpause"}):
-            # The person who resumes the run has seen these failures, and needs to see new ones.
-            self._failures.clear()
-            self.pause_reason = ""
+    def update(self, events: Iterable[Event]) -> None:
+        """Update the failures with events, in order."""
+        for event in events if self._most else ():
+            if type(event) is Ended:
+                self._count_end(event)
+            elif type(event) is Started:
+                if event.host:
+                    self._hosts[event.j] = event.host
+            elif isinstance(event, Restarted) or (isinstance(event, Steer) and event.act in {"pause", "unpause"}):
+                # The person who resumes the run has seen these failures, and needs to see new ones.
+                self._failures.clear()
+                self.pause_reason = ""
 
     def _count_end(self, event: Ended) -> None:
         host = event.host or self._hosts.pop(event.j, "")

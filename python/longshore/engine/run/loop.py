@@ -55,6 +55,7 @@ from longshore.engine.schedule.resource_pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
 from longshore.engine.share.sharing import RunShares
 from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
@@ -141,9 +142,9 @@ class Engine:
         self.state = initial_state(jobs)
         number, seal = next_life(run.journal)
         self._fast_failures = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
-        for event in read_events(run.journal, seal=seal):
-            apply_event(self.state, event)
-            self._fast_failures.update(event)
+        for events in read_events(run.journal, seal=seal).chunks:
+            apply_events(self.state, events)
+            self._fast_failures.update(events)
         self._end_judge = EndJudge(run, jobs, log_line)
         self._began = clock.elapsed()
         self._polled_ends: list[tuple[int, int]] = []
@@ -520,7 +521,7 @@ class Engine:
     def _record(self, event: Event) -> None:
         written = self._journal.append(event, now=self._clock.now())
         apply_event(self.state, written)
-        self._fast_failures.update(written)
+        self._fast_failures.update((written,))
         if type(event) is Ended and event.cause is None:
             self._history.add_success(event)
         elif type(event) is AttemptFacts:

@@ -68,9 +68,12 @@ class Lane:
 
     def learn(self, run_s: float | None) -> None:
         """Learn the run time of a member; ``None`` for one that did not run to its end."""
-        run_s = _FAILED_RUN_S if run_s is None else run_s
-        longest = run_s if self.expected_s is None else min(self.expected_s, 1.0)
-        self.expected_s = max(run_s, longest + _NEWEST_WEIGHT * (run_s - longest))
+        if run_s is None:
+            run_s = _FAILED_RUN_S
+        longest = self.expected_s
+        if longest is not None and run_s < (longest := min(longest, 1.0)):
+            run_s = longest + _NEWEST_WEIGHT * (run_s - longest)
+        self.expected_s = run_s
 
 
 _NO_LANE: Final = Lane(-1, NO_AMOUNTS, is_ahead_allowed=False)
@@ -129,11 +132,17 @@ class Lanes:
 
     def fits(self, lane: Lane) -> bool:
         """Return whether one more slot of a lane is free right now."""
-        return (self.pool is None or self.pool.fits(lane.amounts)) and self.is_within_limits(lane)
+        return self.count_fitting(lane, 1) == 1
+
+    def count_fitting(self, lane: Lane, most: int) -> int:
+        """Return how many more slots of a lane are free right now, up to `most`."""
+        for pool, amounts in lane.limits:
+            most = pool.count_fitting(amounts, most)
+        return most if self.pool is None else self.pool.count_fitting(lane.amounts, most)
 
     def is_within_limits(self, lane: Lane) -> bool:
         """Return whether limits and categories let one more job of a lane run right now."""
-        return all(pool.fits(amounts) for pool, amounts in lane.limits)
+        return not lane.limits or all(pool.fits(amounts) for pool, amounts in lane.limits)
 
     def room_ahead(self, lane: Lane, seconds: float) -> int:
         """Return how many more of a lane may be submitted ahead: 0 while the pool is taken beyond its ceiling."""
@@ -151,15 +160,21 @@ class Lanes:
         if self.pool is not None:
             self.pool.hold(lane.amounts, identities)
 
-    def start(self, job: int, lane: Lane) -> None:
-        """Add a member to a lane, and a slot for it."""
-        self._lane_of[job] = lane
-        lane.members += 1
-        lane.slots += 1
+    def start(self, jobs: Sequence[int], lane: Lane) -> None:
+        """Add members to a lane, and a slot for each of them."""
+        self._lane_of.update(dict.fromkeys(jobs, lane))
+        lane.members += len(jobs)
+        lane.slots += len(jobs)
         for pool, amounts in lane.limits:
-            pool.take(amounts)
-        if self.pool is not None and (identities := self.pool.take(lane.amounts)):
-            self.identities[job] = identities
+            pool.hold(amounts, times=len(jobs))
+        if self.pool is None:
+            return
+        if not self.pool.identities:
+            self.pool.hold(lane.amounts, times=len(jobs))
+            return
+        for job in jobs:
+            if identities := self.pool.take(lane.amounts):
+                self.identities[job] = identities
 
     def start_ahead(self, job: int, lane: Lane) -> None:
         """Add a member to a lane, which waits for one of its slots."""
@@ -168,7 +183,7 @@ class Lanes:
 
     def end(self, job: int, run_s: float | None) -> None:
         """Remove a job that is over or taken back from its lane; a waiting member gets its slot."""
-        inherited = self._inherited.pop(job, None)
+        inherited = self._inherited.pop(job, None) if self._inherited else None
         amounts = inherited.amounts if inherited is not None else None
         lane = self._lane_of.pop(job, None)
         for pool, taken in (inherited or lane or _NO_LANE).limits:

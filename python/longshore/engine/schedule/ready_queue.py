@@ -34,17 +34,18 @@ def compute_pressures(
         Barriers: jobs that begin a group count as children of all jobs of the group before it.
     """
     pressure = list(expected_s)
-    ends = barriers.barriers_after if barriers else {}
+    all_barriers, ends = (barriers.all, barriers.barriers_after) if barriers else ((), {})
     # The last job that ends a barrier's group is the first to ask, and all jobs behind it are known by then.
     pressure_of_barrier: dict[int, float] = {}
     for job, row in zip(range(len(pressure) - 1, -1, -1), reversed(children), strict=True):
         behind = 0.0
         for child in row:
-            behind = max(behind, pressure[child])
-        if barriers and job in ends:
+            if (pressure_of_child := pressure[child]) > behind:  # many times as fast as max()
+                behind = pressure_of_child
+        if job in ends:
             for number in ends[job]:
                 if number not in pressure_of_barrier:
-                    pressure_of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
+                    pressure_of_barrier[number] = max(pressure[below] for below in all_barriers[number].before)
                 behind = max(behind, pressure_of_barrier[number])
         pressure[job] += behind
     return array("d", pressure)
@@ -76,13 +77,10 @@ class ReadyQueue:
 
     def push(self, job: int, bucket: Hashable) -> None:
         """Add a job to the bucket of its request."""
-        heappush(self._buckets.setdefault(bucket, []), self._entry(job))
+        if (heap := self._buckets.get(bucket)) is None:
+            heap = self._buckets[bucket] = []
+        heappush(heap, self._entry(job))
         self._size += 1
-
-    def peek_bucket(self, bucket: Hashable) -> int | None:
-        """Return the first job of a bucket without removing it; ``None`` when the bucket is empty."""
-        heap = self._buckets.get(bucket)
-        return heap[0][2] if heap else None
 
     def peek(self) -> int | None:
         """Return the first job of all, whether it fits or not, without removing it."""
@@ -110,7 +108,16 @@ class ReadyQueue:
 
     def pop_head(self, bucket: Hashable) -> int:
         """Remove and return the first job of a bucket that is not empty."""
-        heap = self._buckets[bucket]
+        job = self.pop_from(bucket)
+        if job is None:
+            raise KeyError(bucket)
+        return job
+
+    def pop_from(self, bucket: Hashable) -> int | None:
+        """Remove and return the first job of a bucket; ``None`` when the bucket is empty."""
+        heap = self._buckets.get(bucket)
+        if not heap:
+            return None
         _, _, job = heappop(heap)
         if not heap:
             del self._buckets[bucket]

@@ -51,17 +51,24 @@ class Pool:
 
     def fits(self, amounts: Mapping[str, int]) -> bool:
         """Return whether all the amounts are free right now."""
+        return self.count_fitting(amounts, 1) == 1
+
+    def count_fitting(self, amounts: Mapping[str, int], most: int) -> int:
+        """Return how many times the amounts are free right now, up to `most` times."""
         free = self.free
         for name, amount in amounts.items():
-            if amount > free[name] or (amount and name in self.identities and amount > len(self._idle(name))):
-                return False
-        return True
+            if amount > free[name]:
+                return 0
+            if amount:
+                most = min(most, free[name] // amount)
+                if name in self.identities:
+                    most = min(most, len(self._idle(name)) // amount)
+        return most
 
     def take(self, amounts: Mapping[str, int]) -> Identities:
         """Reserve amounts that fit, and return the identities that go with them."""
         if not self.identities:
-            for name, amount in amounts.items():
-                self.free[name] -= amount
+            self.hold(amounts)
             return NO_IDENTITIES
         given = {
             name: tuple(self._idle(name)[:amount])
@@ -71,19 +78,20 @@ class Pool:
         self.hold(amounts, given)
         return given
 
-    def hold(self, amounts: Mapping[str, int], identities: Identities = NO_IDENTITIES) -> None:
-        """Count resources that are already in use, whether or not they fit."""
+    def hold(self, amounts: Mapping[str, int], identities: Identities = NO_IDENTITIES, *, times: int = 1) -> None:
+        """Count resources that are already in use, whether or not they fit; the amounts so many times."""
         for name, amount in amounts.items():
-            self.free[name] -= amount
+            self.free[name] -= amount * times
         for name, these in identities.items():
             if name in self._had:
                 self._had[name].extend(these)
 
     def give(self, amounts: Mapping[str, int], identities: Identities = NO_IDENTITIES) -> None:
         """Return amounts and identities that were taken."""
+        free = self.free
         for name, amount in amounts.items():
-            self.free[name] += amount
-        for name, these in identities.items():
+            free[name] += amount
+        for name, these in identities.items() if identities else ():
             for identity in these:
                 if identity in self._had.get(name, ()):
                     self._had[name].remove(identity)

@@ -178,14 +178,14 @@ class Scheduler:
         return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
 
     def _bad_ends(self, job: int) -> BadEnds:
-        state = self.state
+        state, counts = self.state, self.state.cause_counts
         return BadEnds(
             tries=state.tries[job],
             lost=state.lost[job],
-            preempted=state.cause_counts.get((job, Cause.PREEMPTED), 0),
-            transfers=sum(state.cause_counts.get((job, cause), 0) for cause in (Cause.TRANSFER, Cause.INPUT_MISSING)),
-            ooms=state.cause_counts.get((job, Cause.OOM), 0),
-            overtimes=state.cause_counts.get((job, Cause.WALLTIME), 0),
+            preempted=counts.get((job, Cause.PREEMPTED), 0),
+            transfers=counts.get((job, Cause.TRANSFER), 0) + counts.get((job, Cause.INPUT_MISSING), 0),
+            ooms=counts.get((job, Cause.OOM), 0),
+            overtimes=counts.get((job, Cause.WALLTIME), 0),
         )
 
     def next_batches(self, now: float, *, at_most: int | None = None) -> list[Submitting]:
@@ -345,7 +345,8 @@ class Scheduler:
         while not self._lanes.is_full() and (found := self._queue.pop(self._fits)) is not None:
             job, bucket = found
             if not self._is_stale(job, bucket) and self._throttle.admits(job):
-                return self._take(job)
+                self._take([job], self._registered_request(job))
+                return job
         return None
 
     def _is_stale(self, job: int, bucket: Hashable) -> bool:
@@ -354,27 +355,23 @@ class Scheduler:
 
     def _pop_similar(self, registered: _RegisteredRequest, most: int) -> list[int]:
         """Remove and return jobs with exactly the same request, best first, skipping some with similar ones."""
-        jobs: list[int] = []
+        bucket = registered.bucket
+        # Counted once, and not per job: it is the same for all of them.
+        most = self._lanes.count_fitting(
+            registered.lane, self._room.count_room(bucket, self._throttle.count_room(most))
+        )
+        jobs: dict[int, None] = {}
         skipped: list[int] = []
-        while (
-            len(jobs) < most
-            and len(skipped) < _MAX_SKIPPED
-            and (job := self._queue.peek_bucket(registered.bucket)) is not None
-        ):
-            is_stale = self._is_stale(job, registered.bucket)
-            is_alike = self._registered_request(job) is registered
-            if not is_stale and is_alike and not self._fits(job, registered.bucket):
-                break
-            self._queue.pop_head(registered.bucket)
-            if is_stale:
+        while len(jobs) < most and len(skipped) < _MAX_SKIPPED and (job := self._queue.pop_from(bucket)) is not None:
+            if job in jobs or self._is_stale(job, bucket):
                 continue
-            if not is_alike:
+            if self._registered_request(job) is not registered:
                 skipped.append(job)
             elif self._throttle.admits(job):
-                jobs.append(self._take(job))
+                jobs[job] = None
         for job in skipped:
-            self._queue.push(job, registered.bucket)
-        return jobs
+            self._queue.push(job, bucket)
+        return self._take(list(jobs), registered)
 
     def _fits(self, job: int, bucket: Hashable) -> bool:
         if not self._is_allowed(bucket):
@@ -386,11 +383,10 @@ class Scheduler:
         """Return whether the manager's limits allow one more job of a bucket, wherever it fits."""
         return not self._throttle.is_full and self._room.has_room(bucket)
 
-    def _take(self, job: int) -> int:
-        registered = self._registered_request(job)
-        self._lanes.start(job, registered.lane)
-        self._room.add(registered.bucket)
-        return job
+    def _take(self, jobs: list[int], registered: _RegisteredRequest) -> list[int]:
+        self._lanes.start(jobs, registered.lane)
+        self._room.add(registered.bucket, len(jobs))
+        return jobs
 
     def _free_resources(self) -> None:
         """Return the resources of jobs that are no longer active."""
@@ -411,7 +407,7 @@ class Scheduler:
             if due is not None and due > now:
                 heappush(self._delayed, (due, job))
             elif state.code[job] == _READY:
-                self._enqueue(job)
+                self._queue.push(job, self._registered_request(job).bucket)
         self._is_replayed = False
         while self._delayed and self._delayed[0][0] <= now:
             _, job = heappop(self._delayed)

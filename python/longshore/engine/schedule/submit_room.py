@@ -17,20 +17,22 @@ class _JobCounts:
         self.alike: Counter[Hashable] = Counter()
         """Waiting jobs per bucket; counted only where they are limited."""
 
-    def has_room(self, bucket: Hashable, limits: Limits) -> bool:
-        """Whether the limits allow one more job."""
-        if limits.max_waiting is not None and self.waiting >= limits.max_waiting:
-            return False
-        if limits.max_waiting_alike is not None and self.alike[bucket] >= limits.max_waiting_alike:
-            return False
-        return limits.max_active is None or self.active < limits.max_active
-
-    def add(self, bucket: Hashable, limits: Limits) -> None:
-        """Count a job that is submitted in this round."""
-        self.waiting += 1
-        self.active += 1
+    def count_room(self, bucket: Hashable, limits: Limits, most: int) -> int:
+        """Return how many more jobs the limits allow, up to `most`."""
+        if limits.max_waiting is not None:
+            most = min(most, limits.max_waiting - self.waiting)
         if limits.max_waiting_alike is not None:
-            self.alike[bucket] += 1
+            most = min(most, limits.max_waiting_alike - self.alike[bucket])
+        if limits.max_active is not None:
+            most = min(most, limits.max_active - self.active)
+        return max(0, most)
+
+    def add(self, bucket: Hashable, limits: Limits, number: int) -> None:
+        """Count jobs that are submitted in this round."""
+        self.waiting += number
+        self.active += number
+        if limits.max_waiting_alike is not None:
+            self.alike[bucket] += number
 
 
 class SubmitRoom:
@@ -74,16 +76,20 @@ class SubmitRoom:
 
     def has_room(self, bucket: Hashable) -> bool:
         """Whether the limits allow one more job of a bucket."""
-        if bucket in self._packed_buckets:
-            return self._packed.has_room(bucket, self.packed_limits)
-        return self._batches_left != 0 and self._own.has_room(bucket, self.limits)
+        return self.count_room(bucket, 1) == 1
 
-    def add(self, bucket: Hashable) -> None:
-        """Count a job of a bucket that is submitted in this round."""
+    def count_room(self, bucket: Hashable, most: int) -> int:
+        """Return how many more jobs of a bucket the limits allow, up to `most`."""
         if bucket in self._packed_buckets:
-            self._packed.add(bucket, self.packed_limits)
+            return self._packed.count_room(bucket, self.packed_limits, most)
+        return self._own.count_room(bucket, self.limits, most) if self._batches_left != 0 else 0
+
+    def add(self, bucket: Hashable, number: int = 1) -> None:
+        """Count jobs of a bucket that are submitted in this round."""
+        if bucket in self._packed_buckets:
+            self._packed.add(bucket, self.packed_limits, number)
         else:
-            self._own.add(bucket, self.limits)
+            self._own.add(bucket, self.limits, number)
 
     def add_batch(self, bucket: Hashable) -> None:
         """Count a batch, which is complete."""

@@ -33,6 +33,7 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.states import Cause
 
+_READY: Final = int(JobCode.READY)
 _PENDING: Final = int(JobCode.PENDING)
 _RUNNING: Final = int(JobCode.RUNNING)
 
@@ -63,9 +64,17 @@ def _attempt_facts(state: RunState, event: AttemptFacts) -> None:
 
 def _submitting(state: RunState, event: Submitting) -> None:
     state.batches[event.b] = event
-    become, attempts, active, batch = state.set_code, state.attempts, state.active, event.b
+    code, counts, labels = state.code, state.counts, state.labels
+    attempts, active, batch = state.attempts, state.active, event.b
     for job, attempt in event.jobs:
-        become(job, _PENDING)
+        if code[job] == _READY:
+            # As `set_code`, without a call per job.
+            row = counts[labels[job]]
+            row[_READY] -= 1
+            row[_PENDING] += 1
+            code[job] = _PENDING
+        else:
+            state.set_code(job, _PENDING)
         attempts[job] = attempt
         active[job] = batch
     if state.not_before:
@@ -103,28 +112,22 @@ def _started(state: RunState, event: Started) -> None:
 def _ended(state: RunState, event: Ended) -> None:
     if not state.is_active_attempt(event.j, event.a):
         return
-    # A failure says nothing of how long others take, and must not have more of its kind started ahead.
-    state.deactivate(event.j, event.run_s if event.cause is None else None)
-    state.last_end = event.t
     if event.cause is None:
-        state.cancelling.discard(event.j)
-        state.succeed(event.j)
-    else:
-        state.end_unsuccessfully(event.j, event)
+        state.succeed(event.j, event.t, event.run_s)
+        return
+    # Without its run time: a failure says nothing of how long others take, and must not have more of its kind started.
+    state.deactivate(event.j)
+    state.last_end = event.t
+    state.end_unsuccessfully(event.j, event)
     state.release_final()
 
 
 def _attempt_succeeded(state: RunState, event: AttemptSucceeded) -> None:
     """Apply the submission, start and end of an attempt at once."""
-    job = event.j
-    state.attempts[job] = event.a
-    state.not_before.pop(job, None)
-    state.identities.pop(job, None)
-    state.cancelling.discard(job)
-    state.deactivate(job, event.run_s)
-    state.last_end = event.t
-    state.succeed(job)
-    state.release_final()
+    state.attempts[event.j] = event.a
+    state.not_before.pop(event.j, None)
+    state.identities.pop(event.j, None)
+    state.succeed(event.j, event.t, event.run_s)
 
 
 def _lost(state: RunState, event: Lost) -> None:

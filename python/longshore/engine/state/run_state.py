@@ -18,7 +18,6 @@ from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submit
 from longshore.model.run.states import Cause, JobState, state_of_run
 from longshore.model.tasks.adjacency import Adjacency
 from longshore.model.tasks.dag import children_of
-from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
 
@@ -110,8 +109,7 @@ class RunState(AttemptState, ActiveInterventions):
         self.final = size - 1 if final else -1
         self.labels = labels
         self.parents = parents = parents if isinstance(parents, Adjacency) else Adjacency(parents)
-        with collection_paused():
-            self.children = Adjacency(children_of(parents))
+        self.children = children_of(parents)
         self.code = bytearray(size)
         self.waiting = array("i", parents.counts())
         """Number of parents that have not succeeded and of barriers that are not open, per job."""
@@ -237,11 +235,11 @@ class RunState(AttemptState, ActiveInterventions):
             # It waits in the bucket of its old request.
             self.newly_ready.append(job)
 
-    def deactivate(self, job: int, run_s: float | None = None) -> None:
-        """Remove a job from the active ones."""
+    def deactivate(self, job: int) -> None:
+        """Remove a job from the active ones that did not succeed."""
         self.active.pop(job, None)
         if self.newly_inactive is not None:
-            self.newly_inactive.append((job, run_s))
+            self.newly_inactive.append((job, None))
 
     def take_back(self, job: int) -> None:
         """Undo the submission of an attempt that never started."""
@@ -251,16 +249,45 @@ class RunState(AttemptState, ActiveInterventions):
         else:
             self.make_ready(job)
 
-    def succeed(self, job: int) -> None:
-        """End a job as succeeded, and release its children."""
-        self.set_code(job, _SUCCEEDED)
+    def succeed(self, job: int, at: float, run_s: float | None) -> None:
+        """End a job with its attempt as succeeded, and release its children.
+
+        It almost makes no calls, because it runs for every job: they would take as long again as the rest.
+        """
+        self.active.pop(job, None)
+        self.cancelling.discard(job)
         self.requests.pop(job, None)
-        waiting, code, children = self.waiting, self.code, self.children
-        # As `children[job]`, without a call: it is done for every job.
+        if self.newly_inactive is not None:
+            self.newly_inactive.append((job, run_s))
+        self.last_end = at
+        code, counts, labels = self.code, self.counts, self.labels
+        # As `set_code`.
+        before = code[job]
+        code[job] = _SUCCEEDED
+        row = counts[labels[job]]
+        row[before] -= 1
+        row[_SUCCEEDED] += 1
+        if job != self.final and not _IS_OVER[before]:
+            self.open_jobs -= 1
+        if job in self.barriers.barriers_after and before != _SUCCEEDED:
+            self.barriers.ended_jobs.append(job)
+        waiting, children = self.waiting, self.children
+        # As `children[job]`.
         for child in children.neighbours[children.starts[job] : children.starts[job + 1]]:
             waiting[child] = left = waiting[child] - 1
-            if not left and code[child] == _UNREADY:
+            if left or code[child] != _UNREADY:
+                continue
+            if self.held or self.delayed_sets:
                 self.make_ready(child)
+                continue
+            # As `make_ready`.
+            code[child] = _READY
+            row = counts[labels[child]]
+            row[_UNREADY] -= 1
+            row[_READY] += 1
+            self.newly_ready.append(child)
+        if not self.open_jobs:
+            self.release_final()
 
     def end_unsuccessfully(self, job: int, event: Ended | Lost) -> None:
         """End an attempt badly; a retry is decided later, unless the job is being cancelled."""

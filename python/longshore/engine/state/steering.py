@@ -147,8 +147,13 @@ class Throttle:
     @property
     def is_full(self) -> bool:
         """Whether no job of any label may start any more."""
-        state = self._state
-        return bool(state.paused) or (WHOLE_RUN in state.throttles and self._count_room(WHOLE_RUN) <= 0)
+        return self.count_room(1) == 0
+
+    def count_room(self, most: int) -> int:
+        """Return how many more jobs may start, whatever their labels, up to `most`."""
+        if self._state.paused:
+            return 0
+        return min(most, self._count_room(WHOLE_RUN)) if WHOLE_RUN in self._state.throttles else most
 
     def admits(self, job: int) -> bool:
         """Return whether a job may start; one that may not is kept for later."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, pairwise
+from operator import sub
 from typing import Final, overload
 
 MOST_NODES: Final = 2**31 - 1
@@ -72,4 +73,4 @@ class Adjacency(Sequence[Sequence[int]]):
 
     def counts(self) -> Iterator[int]:
         """Return the number of neighbours of each node."""
-        return (end - begin for begin, end in pairwise(self.starts))
+        return map(sub, self.starts[1:], self.starts)
