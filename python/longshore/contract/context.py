@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Self, TypeAlias
 
@@ -154,7 +155,12 @@ def log_path(index: int, name: str, label: str, attempt: int) -> str:
 
 def log_folder(index: int, label: str) -> str:
     """Path of the folder of a job's logs as text."""
-    return f"logs/{file_name(label)}/{index // LOGS_PER_FOLDER:02}"
+    return _numbered_log_folder(index // LOGS_PER_FOLDER, label)
+
+
+@lru_cache(maxsize=64)
+def _numbered_log_folder(number: int, label: str) -> str:
+    return f"logs/{file_name(label)}/{number:02}"
 
 
 def file_name(name: str) -> str:

@@ -39,11 +39,12 @@ def render_line(line: Template, values: Mapping[str, Any]) -> str:
     """
     if isinstance(line, ShellLine) and not line.is_plain:
         return "".join(_render_parts(line, values))
-    if not any(type(values.get(name)) is tuple for name in line.names):
-        return line.render(values, quote=_quote_cached)
-    # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
-    used = {name: _quote_files(values[name]) for name in line.names if name in values}
-    return line.render(used, quote=_quote)
+    for name in line.names:
+        if type(values.get(name)) is tuple:
+            # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
+            used = {name: _quote_files(values[name]) for name in line.names if name in values}
+            return line.render(used, quote=_quote)
+    return line.render(values, quote=_quote_cached)
 
 
 def _render_parts(line: ShellLine, values: Mapping[str, Any]) -> Iterator[str]:

@@ -52,10 +52,19 @@ class JobProgram:
         return "<ENV:" in self.program or (set_later and "/" not in self.program)
 
 
+class _Use:
+    """The first of the jobs that start one program, and their number."""
+
+    __slots__ = ("first", "jobs")
+
+    def __init__(self, first: Job) -> None:
+        self.first = first
+        self.jobs = 0
+
+
 def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobProgram]:
     """Return the programs that jobs start, each once per label and folder."""
-    first: dict[tuple[str, str | None, str, str | None, bool], Job] = {}
-    count: dict[tuple[str, str | None, str, str | None, bool], int] = {}
+    uses: dict[tuple[str, str | None, str, str | None, bool], _Use] = {}
     inherited = configuration.env.get("PATH")
     for job in jobs:
         settings = job.settings
@@ -64,21 +73,20 @@ def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobP
         in_line = program is None
         program = shell_program(job.command) if in_line else program
         key = (job.label, program, settings.working_directory or "", written, in_line)
-        if key in count:
-            count[key] += 1
-        else:
-            first[key], count[key] = job, 1
+        if (use := uses.get(key)) is None:
+            use = uses[key] = _Use(job)
+        use.jobs += 1
     return [
         JobProgram(
-            job=job,
-            jobs=count[key],
+            job=use.first,
+            jobs=use.jobs,
             program=key[1],
             folder=key[2],
             written=key[3],
             path=substitute_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
             in_line=key[4],
         )
-        for key, job in first.items()
+        for key, use in uses.items()
     ]
 
 

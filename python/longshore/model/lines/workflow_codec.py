@@ -108,11 +108,12 @@ def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_numb
             numbers=next_number,
         )
     )
+    index_of = {entry: settings.index(entry) for entry in set(entries)}
     for number, (job, parents) in enumerate(zip(jobs, workflow.links(), strict=True)):
         yield encode_line(
             StoredJob(
                 name=job.name,
-                s=settings.index(entries[number]),
+                s=index_of[entries[number]],
                 p=parents,
                 c=job.command,
                 tags=job.tags,

@@ -225,8 +225,8 @@ def topological_order(parent_counts: Iterable[int], children: Sequence[Sequence[
     for node in order:
         # As `children[node]`, without a call.
         for child in neighbours[starts[node] : starts[node + 1]]:
-            missing_parents[child] -= 1
-            if not missing_parents[child]:
+            missing_parents[child] = missing = missing_parents[child] - 1
+            if not missing:
                 order.append(child)
     return order
 

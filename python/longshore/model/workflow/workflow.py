@@ -94,10 +94,13 @@ class Workflow:
 
     def __iter__(self) -> Iterator[Job]:
         """Iterate over the jobs, parents first, the final job last."""
+        return iter(self._jobs)
+
+    @cached_property
+    def _jobs(self) -> tuple[Job, ...]:
+        # Kept, because a run with a million jobs is walked through many times before it is written.
         nodes = self._dag.nodes
-        yield from [nodes[number] for number in self._order]
-        if self.final:
-            yield self.final
+        return (*[nodes[number] for number in self._order], *filter(None, [self.final]))
 
     def __getitem__(self, name: str) -> Job:
         """Return the job of that name, or raise `KeyError`."""
@@ -148,8 +151,10 @@ class Workflow:
         rank = [0] * len(self._dag)
         for position, number in enumerate(self._order):
             rank[number] = position
+        neighbours, starts = self._dag.parents.neighbours, self._dag.parents.starts
         for number in self._order:
-            yield tuple([rank[parent] for parent in self._dag.parents[number]])
+            # As `parents[number]`, without a call.
+            yield tuple([rank[parent] for parent in neighbours[starts[number] : starts[number + 1]]])
         if self.final:
             yield ()
 

@@ -46,9 +46,13 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
         around_name = None if job.environment else surroundings.around_name
         before, after = around_name or _around_name(job, run_dir)
         command = full_command(substitute_files(job.command, paths), job.settings)
-        name, line = _one_line(job.name), _one_line(shell_line(command))
-        log = _one_line(folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags))
-        own = _one_line(shlex.quote(f"{_NAME}={job.name}"))
+        log = folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags)
+        own = f"{_NAME}={job.name}"
+        # Nearly all names are such, and need no quotation marks.
+        is_plain = job.name.isascii() and job.name.isidentifier()
+        fields = job.name, log, own if is_plain else shlex.quote(own), shell_line(command)
+        # Nearly all are as they are, and one look is enough for all four.
+        name, log, own, line = fields if _is_one_line("".join(fields)) else map(_one_line, fields)
         yield f"{number}\t{name}\t1\t{surroundings.folder}\t{log}\t{before}{own}{after}\t{line}\n"
 
 
@@ -80,6 +84,10 @@ def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
     before = [shell_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
     after = [shlex.quote(f"{name}={value}") for name, value in variables.items() if name != _NAME]
     return "".join(f"{_one_line(word)} " for word in before), "".join(f" {_one_line(word)}" for word in after)
+
+
+def _is_one_line(text: str) -> bool:
+    return not ("\\" in text or "\t" in text or "\n" in text)
 
 
 def _one_line(field: str) -> str:
