@@ -147,15 +147,17 @@ def test_sweeping_finds_what_left_its_group(run: RunPaths, inbox: Inbox, bystand
     assert bystander.poll() is None
 
 
-def test_a_keeper_that_does_not_begin_is_an_error(run: RunPaths, inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("longshore-*"))
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(OSError, match="ended before it started"):
-        inbox.client.start("t", [member(run, 1, "true")])
-    monkeypatch.undo()
+def test_a_keeper_that_does_not_begin_is_an_error(
+    run: RunPaths, inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        with pytest.raises(OSError, match="ended before it started"):
+            inbox.client.start("t", [member(run, 1, "true")])
     inbox.poll()
     assert (inbox.events, inbox.never) == ([], [])
-    assert not {path for path in Path(tempfile.gettempdir()).glob("longshore-*") if "run-" in path.name} - before
+    assert not list(tmp_path.glob("longshore-*"))
     inbox.client.start("t", [member(run, 1, "true")])
     inbox.end(1)
 
