@@ -169,6 +169,9 @@ def _problem_of(member: tarfile.TarInfo, top: str) -> str:
         return "leads out of its directory"
     if not (member.isreg() or member.isdir()):
         return "is a link or a device"
+    if not hasattr(tarfile, "data_filter"):
+        # Python 3.11.0 to 3.11.3, such as Debian's. What it refuses is refused above already.
+        return ""
     try:
         tarfile.data_filter(member, "/nonexistent")
     except tarfile.FilterError as error:
