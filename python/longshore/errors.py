@@ -27,12 +27,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
+
+import msgspec
 
 from longshore.origin import Origin
 
 
-class ErrorDetail(NamedTuple):
+class ErrorDetail(msgspec.Struct, frozen=True):
     """One of several errors that are reported together.
 
     Attributes

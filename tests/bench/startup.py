@@ -25,6 +25,9 @@ from tests.bench.processes import installed_environment
 
 _BARE: Final = "python -c pass"
 _HELLO: Final = "submit --wait, one job"
+_LIBRARIES: Final = (
+    "from longshore.cli.light_imports import import_libraries; import_libraries(); import os; os._exit(0)"
+)
 _GOALS_MS: Final = {"status": 80, "report": 100, "report --id": 150, "ping": 150}
 
 
@@ -76,6 +79,9 @@ def main() -> None:
     longshore = [sys.executable, "-m", "longshore"]
     commands = {
         _BARE: [sys.executable, "-c", "pass"],
+        "python -I -S -c pass": [sys.executable, "-I", "-S", "-c", "pass"],
+        "import click, msgspec": [sys.executable, "-c", "import click, msgspec"],
+        "the same, as commands do": [sys.executable, "-c", _LIBRARIES],
         "import longshore": [sys.executable, "-c", "import longshore"],
         "longshore.submit, not called": [sys.executable, "-c", "import longshore; longshore.submit"],
         "--help": [*longshore, "--help"],

@@ -7,8 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import msgspec
 import pytest
+
+from longshore.model.run import event, manifest, report, snapshot, submission
+from longshore.model.workflow import attempt_rules, job, job_groups, request, staging_rules
 
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 HEAVY = ("networkx", "jinja2", "jsonschema", "rich")
@@ -139,6 +144,23 @@ def test_a_submission_imports_what_its_payload_needs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded:", done.stdout
+
+
+@pytest.mark.parametrize(
+    "module",
+    [attempt_rules, event, job, job_groups, manifest, report, request, snapshot, staging_rules, submission],
+    ids=lambda each: str(each.__name__),
+)
+def test_annotations_of_decoded_records_are_no_text(module: ModuleType) -> None:
+    """Msgspec evaluates text, at each start of each command."""
+    found = [
+        f"{name}.{field}"
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__module__ == module.__name__
+        for field, annotation in kind.__annotations__.items()
+        if isinstance(annotation, str)
+    ]
+    assert not found
 
 
 def test_completion_of_keys_imports_nothing_heavy(tmp_path: Path) -> None:

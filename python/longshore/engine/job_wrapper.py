@@ -47,12 +47,6 @@ _REFUSED: Final = (
     rb'(?:,"refused":true|,"unready":true)?(?:,"signalled":true)?(?:,"fenced":"(?:lease|told)")?'
     rb'(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
 )
-_RECORD_FORM: Final = re.compile(
-    rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
-    # Wrappers of older versions write the values once, so that only a cut is found.
-    + rb"|\{%b%b\}" % (_VALUES, _REFUSED)
-)
-"""Form of an end record: its values twice, so that a changed value is found."""
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
@@ -413,6 +407,19 @@ def is_complete(name: str, names: Container[str]) -> bool:
     return not name.endswith((STARTED_SUFFIX, AGAIN_SUFFIX)) and name + STARTED_SUFFIX not in names
 
 
+@lru_cache(maxsize=1)
+def _record_form() -> re.Pattern[bytes]:
+    """Return the form of an end record: its values twice, so that a changed value is found.
+
+    It is compiled on its first use, because few commands read such records.
+    """
+    return re.compile(
+        rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
+        # Wrappers of older versions write the values once, so that only a cut is found.
+        + rb"|\{%b%b\}" % (_VALUES, _REFUSED)
+    )
+
+
 def read_end_record(path: Path) -> EndRecord | None:
     """Read a member's end record; ``None`` if it is gone, or not as the wrapper writes it."""
     try:
@@ -422,7 +429,7 @@ def read_end_record(path: Path) -> EndRecord | None:
             end = os.fstat(file.fileno()).st_mtime
     except OSError:
         return None
-    if not _RECORD_FORM.fullmatch(line):
+    if not _record_form().fullmatch(line):
         return None
     try:
         record = msgspec.json.decode(line, type=EndRecord)

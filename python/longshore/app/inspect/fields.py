@@ -11,10 +11,7 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.wording import quote_value
-from longshore.world.cpu_limit import CpuLimitError
-from longshore.world.regex_search import find_match
 
 FieldValue: TypeAlias = str | int | None
 
@@ -125,6 +122,9 @@ def _check_states(value: str) -> None:
 
 def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:
     if sign == "~":
+        # Imported late, as below: lists without such a filter need less.
+        from longshore.model.user_regex import RegexError, compile_regex
+
         try:
             pattern = compile_regex(value)
         except RegexError as error:
@@ -144,6 +144,9 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
 
 
 def _is_found(pattern: re.Pattern[str], text: str) -> bool:
+    from longshore.world.cpu_limit import CpuLimitError
+    from longshore.world.regex_search import find_match
+
     try:
         return find_match(pattern, text, seconds=_MATCH_S) is not None
     except CpuLimitError:

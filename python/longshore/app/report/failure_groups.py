@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -27,7 +27,7 @@ _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
 
 
-class LogEnd(NamedTuple):
+class LogEnd(msgspec.Struct, frozen=True):
     """What the end of an attempt's log tells."""
 
     message: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ class EndSeal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: JobState
 
 
-class LifeExtent(NamedTuple):
+class LifeExtent(msgspec.Struct, frozen=True):
     """How much of a life's file counts.
 
     Attributes
@@ -71,7 +71,7 @@ class LifeExtent(NamedTuple):
     damage: Damage | None = None
 
 
-class _Head(NamedTuple):
+class _Head(msgspec.Struct, frozen=True):
     """First two lines of a life's file: whether lines carry checksums, and the seals on the lives before."""
 
     checked: bool
@@ -167,7 +167,7 @@ def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
         for number in _numbers(heads, newest, seals)
     ]
     if end_damage and extents and not extents[-1].damage:
-        extents[-1] = extents[-1]._replace(damage=end_damage)
+        extents[-1] = msgspec.structs.replace(extents[-1], damage=end_damage)
     return extents
 
 

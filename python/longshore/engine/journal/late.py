@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ _LAST_B: Final = 1 << 12
 _UNKNOWN: Final = "what some attempts used is not known"
 
 
-class LateLines(NamedTuple):
+class LateLines(msgspec.Struct, frozen=True):
     """Late lines of a life that count, and the damage behind them."""
 
     path: Path

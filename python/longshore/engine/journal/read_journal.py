@@ -11,8 +11,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
@@ -42,7 +44,7 @@ _BLOCK_B: Final = 1 << 16
 """Bytes decoded together: what fits into the cache of a processor is decoded in three quarters of the time."""
 
 
-class Block(NamedTuple):
+class Block(msgspec.Struct, frozen=True):
     """Whole lines from the file of one life, at an offset; `checked` if their checksums were there and right."""
 
     path: Path

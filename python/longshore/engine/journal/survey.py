@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+import msgspec
 
 from longshore.engine.journal.chain import LifeExtent, decode_if_event, measure_lives
 from longshore.engine.journal.read_journal import changed_line, other_file, read_blocks
@@ -22,7 +24,7 @@ _MOST_LINES: Final = 20
 """Bad lines of one file that are named."""
 
 
-class JournalSurvey(NamedTuple):
+class JournalSurvey(msgspec.Struct, frozen=True):
     """Survey of a journal.
 
     Attributes

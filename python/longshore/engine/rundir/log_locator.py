@@ -6,7 +6,9 @@ import os
 import re
 from contextlib import suppress
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths, file_name
@@ -82,7 +84,7 @@ class EngineLogLocator(LogLocator):
         return found
 
 
-class _EarlierFolder(NamedTuple):
+class _EarlierFolder(msgspec.Struct, frozen=True):
     """What named the folder of a job's logs in an earlier submission."""
 
     template: str

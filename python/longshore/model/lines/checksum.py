@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+import msgspec
 
 SEED: Final = 0
 """Running checksum of an empty file."""
@@ -27,7 +29,7 @@ _CHANGED_END: Final = re.compile(rb',"c":"[0-9a-f]{8}"}[^\n]')
 """A whole line whose line feed is another byte."""
 
 
-class BadLine(NamedTuple):
+class BadLine(msgspec.Struct, frozen=True):
     """A line that does not fit the bytes before it: it, or what was before it, is changed or missing."""
 
     line: int

@@ -1,6 +1,6 @@
 """The resource request of a job."""
 
-from __future__ import annotations
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
 
 from collections.abc import Mapping
 

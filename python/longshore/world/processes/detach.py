@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from longshore.world.files.atomic import open_to_append
 from longshore.world.host import user_name
@@ -17,7 +19,7 @@ _SYSTEMD_TIMEOUT_S = 5.0
 """Seconds to wait for systemd's answer."""
 
 
-class DetachMethod(NamedTuple):
+class DetachMethod(msgspec.Struct, frozen=True):
     """A way to detach a process."""
 
     prefix: tuple[str, ...]

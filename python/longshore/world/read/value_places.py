@@ -20,7 +20,8 @@ _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 def locate_error(error: LongshoreError, text: str, file: str) -> None:
     """Move an error from values in a file, whose text is given, to the parts of these that it is about."""
     error.details = tuple(
-        detail._replace(origin=_part_origin(detail.origin, detail.part, text, file)) for detail in error.details
+        msgspec.structs.replace(detail, origin=_part_origin(detail.origin, detail.part, text, file))
+        for detail in error.details
     )
     error.origin = _part_origin(error.origin, error.part, text, file)
 
