@@ -111,6 +111,8 @@ def contents(replayed: ReplayedEvents) -> list[dict[str, Any]]:
     for name in ("newly_ready", "barriers", "newly_inactive"):
         del found[0][name]
     del found[1]["newest"]
+    # Texts that reports share: those of hosts that no newest attempt has any more need not be kept.
+    del found[2]["shared_hosts"]
     # Not a number is not equal to itself.
     return [
         {name: list(map(repr, value)) if name.endswith(("_s", "_times")) else value for name, value in each.items()}
