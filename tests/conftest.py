@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,10 @@ settings.register_profile(
 settings.load_profile("house")
 
 _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As after `nohup bin/test &`: commands under test would never see an interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _KEPT = frozenset({"LONGSHORE_POOLS"})
 """Variables that speak to the tests, not to Longshore."""
