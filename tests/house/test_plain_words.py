@@ -55,3 +55,8 @@ def test_a_decision_is_titled_and_named_by_its_question(page: Path) -> None:
     number, words = question.groups()
     assert page.stem == f"{number}-{re.sub(r'[^a-z0-9]+', '-', words.lower().replace(chr(39), ''))}"
     assert f"[{title.removeprefix('# ')}]({page.name})" in (DECISIONS / "README.md").read_text("utf-8")
+
+
+def test_decisions_are_listed_once_and_by_number() -> None:
+    listed = re.findall(r"^\| \[.*?\]\((.+?)\) \|", (DECISIONS / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert listed == sorted(page.name for page in DECISIONS.glob("[0-9]*.md"))
