@@ -13,7 +13,7 @@ from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.task import Scalar
-from longshore.model.text_format import failure_text, format_duration
+from longshore.model.text_format import escape_controls, failure_text, format_duration
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"attempt {self.attempts}" + (f" on {self.host}" if self.host else ""))
         if self.run_s is not None:
             parts.append(format_duration(self.run_s))
-        return ", ".join(parts)
+        return escape_controls(", ".join(parts))
 
 
 class RunJobs(Sequence[RunJob]):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports, ReplayedJobReports, ReplayedJobs
 from longshore.app.report.replayed_events import ReplayedEvents
-from longshore.app.report.report_cache import cache_replay, encode_replay, read_cached_replay
+from longshore.app.report.report_cache import CachedReplay, cache_replay, encode_replay, read_cached_replay
 from longshore.app.runs.event_source import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable
@@ -41,7 +41,11 @@ class Replay:
         self._opened = opened
         self._is_damaged, self._to_cache = False, b""
         with collection_paused():
-            has_events = self._replay(details=details)
+            cached = read_cached_replay(opened) if details else None
+            # A dead engine is resumed by what the journal says, so all of it is checked then.
+            if cached is not None and alive is False and opened.survey.damages:
+                cached = None
+            has_events = self._replay(cached, details=details)
         self.state, self.attempts = self._replayed.state, self._replayed.attempts
         self.last_position = self._replayed.last_position
         self.survey = JournalSurvey(())
@@ -59,10 +63,9 @@ class Replay:
         self.is_watched = not self.has_no_engine and not self.has_no_events and not self.survey.damages
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if self.is_watched else frozenset()
 
-    def _replay(self, *, details: bool) -> bool:
-        """Replay all events, from the cached replay on if there is one; return whether there are any."""
+    def _replay(self, cached: CachedReplay | None, *, details: bool) -> bool:
+        """Replay all events, or those after a cached replay; return whether there are any."""
         opened = self._opened
-        cached = read_cached_replay(opened) if details else None
         try:
             answer = opened.brief_events(cached.mark if cached else "", with_attempts=details)
         except StaleMarkError:
@@ -79,6 +82,10 @@ class Replay:
         else:
             self._replayed = ReplayedEvents.before_the_first(self.jobs, newest=details)
         number = 0 if isinstance(answer, Unreachable) else self._add(answer[0])
+        if cached is not None and self._is_damaged:
+            # Only a replay of all events knows what precedes the damage.
+            self._is_damaged = False
+            return self._replay(None, details=details)
         return bool(cached or number)
 
     def _add(self, events: Iterable[BriefEvent]) -> int:

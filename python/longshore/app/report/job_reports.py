@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, overload
@@ -249,5 +250,7 @@ def _report(values: Iterable[object]) -> JobReport:
 
 def _show_times(times: Sequence[float | None], show_time: Callable[[float | None], object]) -> list[object]:
     """Return times as they are shown, each made once: workload managers often tell whole seconds only."""
-    shown = {at: show_time(at) for at in set(times)}
-    return list(map(shown.__getitem__, times))
+    # Not a number is not equal to itself.
+    known = [None if at is None or math.isnan(at) else at for at in times]
+    shown = {at: show_time(at) for at in set(known)}
+    return list(map(shown.__getitem__, known))

@@ -91,18 +91,20 @@ class ReplayedEvents:
             yield None
             return
         held_back: list[Any] = list(self._joiner.release())
-        yield StoredReplay(
-            size=self.state.size,
-            last_position=self.last_position,
-            most_running=self._joiner.most_running,
-            held_back=held_back,
-            parents=_Rows.of(self.state.parents),
-            children=_Rows.of(self.state.children),
-            state=_StoredState.of(self.state),
-            attempts=_StoredAttempts.of(self.attempts),
-            newest=_StoredNewest.of(newest),
-        )
-        self._joiner.join(held_back)
+        try:
+            yield StoredReplay(
+                size=self.state.size,
+                last_position=self.last_position,
+                most_running=self._joiner.most_running,
+                held_back=held_back,
+                parents=_Rows.of(self.state.parents),
+                children=_Rows.of(self.state.children),
+                state=_StoredState.of(self.state),
+                attempts=_StoredAttempts.of(self.attempts),
+                newest=_StoredNewest.of(newest),
+            )
+        finally:
+            self._joiner.join(held_back)
 
     @classmethod
     def continue_from(cls, stored: StoredReplay, jobs: JobTable) -> ReplayedEvents:
@@ -129,7 +131,7 @@ class _Stored(msgspec.Struct, kw_only=True):
     """Stored attributes of an object, under their own names."""
 
     derived: ClassVar[frozenset[str]] = frozenset()
-    """Attributes that are not stored, because other files have them, or only an engine uses them."""
+    """Attributes that are not stored with it: other files or `StoredReplay` have them, or only an engine uses them."""
 
     @classmethod
     def of(cls, source: object) -> Self:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
@@ -18,6 +19,9 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.engine.journal.late import late_path
+from longshore.engine.journal.read_journal import checksum_at
+from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Life
@@ -31,10 +35,13 @@ from longshore.world.runs.run_directory import read_cached, write_cached
 _FORMAT: Final = 8
 _NAMES: Final = {False: "report.json", True: "details.json"}
 """Names of the cached report without single jobs, and with them."""
-_REPLAY_FORMAT: Final = 1
+_REPLAY_FORMAT: Final = 2
 _REPLAY: Final = "replay.msgpack"
 _MANY_EVENTS: Final = 20_000
-"""Fewer new events are read again in less time than the replay of a large run is stored."""
+_JOBS_PER_EVENT: Final = 5
+"""Fewer new events than `_MANY_EVENTS`, or than one per so many jobs, take less time to read than a replay to store."""
+_CHECKSUM_B: Final = 4
+"""Bytes before a stored replay, which are its checksum: a changed byte of a column decodes to another number."""
 
 
 class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,12 +67,16 @@ class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
 class CachedReplay(msgspec.Struct, frozen=True, kw_only=True):
     """Cached replay with what it is valid for; `mark` is the position in the events up to which it goes.
 
-    `workflow` has name, modification time and size of the file with the run's jobs.
+    `checksum` is the running checksum of the journal there: a journal that was brought back from a copy has other
+    events at the same position. `late` has the sizes of the late events of lives before the newest, which are read in
+    front of it. `workflow` has name, modification time and size of the file with the run's jobs.
     """
 
     format: int = _REPLAY_FORMAT
     longshore: str = __version__
     mark: Mark
+    checksum: int
+    late: tuple[int, ...]
     card: RunIdentity
     workflow: tuple[str, int, int]
     replay: StoredReplay
@@ -133,22 +144,26 @@ def cache_report(
 
 def read_cached_replay(opened: OpenRun) -> CachedReplay | None:
     """Return the cached replay of the run's events if it is of this submission; later events are not in it."""
-    text = read_cached(opened.run, _REPLAY)
-    if not text:
+    stored = memoryview(read_cached(opened.run, _REPLAY))
+    text = stored[_CHECKSUM_B:]
+    if not text or crc32(text) != int.from_bytes(stored[:_CHECKSUM_B]):
         return None
     try:
         writer = msgspec.msgpack.decode(text, type=_Writer)
         if (writer.format, writer.longshore) != (_REPLAY_FORMAT, __version__):
             return None
         cached = msgspec.msgpack.decode(text, type=CachedReplay, dec_hook=decode_array)
-        is_same = (cached.card, cached.workflow) == (opened.card, _workflow_stamp(opened.run))
-        return cached if is_same and cached.replay.size == opened.card.expected else None
-    except (*DECODE_ERRORS, OSError):
+        if (cached.card, cached.workflow) != (opened.card, _workflow_stamp(opened.run)):
+            return None
+        if cached.late != _late_sizes(opened.run, cached.mark) or cached.replay.size != opened.card.expected:
+            return None
+        return cached if cached.checksum == checksum_at(opened.run.journal, cached.mark) else None
+    except (*DECODE_ERRORS, OSError, RunUnreadableError, DamagedError):
         return None
 
 
 def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, number: int) -> bytes:
-    """Encode a replay for the cache; empty if it is not worth it, because `number` events or less are new to it.
+    """Encode a replay for the cache; empty if only few events, `number`, are new to it.
 
     `mark` is the position in the events. To be called before the replay is finished.
     """
@@ -156,19 +171,38 @@ def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, numb
     from longshore.engine.run.engine_service import EngineService
 
     has_journal = isinstance(opened.service, EngineService) and not caches_details(opened)
-    if number < _MANY_EVENTS or not has_journal:
+    if number < max(_MANY_EVENTS, replayed.state.size // _JOBS_PER_EVENT) or not has_journal:
         return b""
+    checksum = checksum_at(opened.run.journal, mark)
     with replayed.stored() as replay:
-        if replay is None:
+        if replay is None or checksum is None:
             return b""
-        cached = CachedReplay(mark=mark, card=opened.card, workflow=_workflow_stamp(opened.run), replay=replay)
-        return msgspec.msgpack.encode(cached, enc_hook=encode_array)
+        cached = CachedReplay(
+            mark=mark,
+            checksum=checksum,
+            late=_late_sizes(opened.run, mark),
+            card=opened.card,
+            workflow=_workflow_stamp(opened.run),
+            replay=replay,
+        )
+        try:
+            return msgspec.msgpack.encode(cached, enc_hook=encode_array)
+        except OverflowError:
+            # A number in an event has no room; the report has.
+            return b""
 
 
 def cache_replay(opened: OpenRun, replay: bytes) -> None:
     """Store an encoded replay, if the run directory is writable."""
     with suppress(OSError):
-        write_cached(opened.run, _REPLAY, replay)
+        write_cached(opened.run, _REPLAY, crc32(replay).to_bytes(_CHECKSUM_B) + replay)
+
+
+def _late_sizes(run: RunPaths, mark: Mark) -> tuple[int, ...]:
+    """Return the sizes of the late events of lives before the one that a mark names."""
+    earlier = range(1, int(mark.partition(":")[0]))
+    stamps = (_file_stamp(late_path(run.journal, life)) for life in earlier)
+    return tuple(stamp[1] if stamp else 0 for stamp in stamps)
 
 
 def _workflow_stamp(run: RunPaths) -> tuple[str, int, int]:

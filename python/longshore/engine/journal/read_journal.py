@@ -20,7 +20,7 @@ from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, lives, measure_lives
 from longshore.engine.journal.event_chunks import EventChunks
-from longshore.engine.journal.late import LateLines, path_of_life, read_late_lines
+from longshore.engine.journal.late import LateLines, late_path, path_of_life, read_late_lines
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.checksum import (
     CHECKSUM_B,
@@ -104,6 +104,24 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
     if maps := read_job_maps(RunPaths(folder.parent)):
         blocks = _translate(blocks, maps)
     return blocks, f"{extents[-1].life}:{ends[extents[-1].life]}" if extents else ""
+
+
+def checksum_at(folder: Path, mark: Mark) -> int | None:
+    """Return the running checksum at a mark; ``None`` if no line with a checksum ends there.
+
+    It vouches for all events before the mark: a life's second event states the checksums of the lives before it.
+    Raises `OSError`, and `RunUnreadableError` as `read_blocks`.
+    """
+    life, begin = _position(mark)
+    extent = next((each for each in measure_lives(folder) if each.life == life), None)
+    if extent is None or not extent.checked:
+        return None
+    path, end = extent.path, begin
+    if begin > extent.end:
+        path, end = late_path(folder, life), begin - extent.end
+    with open_stream(path) as file:
+        file.seek(max(0, end - CHECKSUM_B))
+        return checksum_after(file.read(min(end, CHECKSUM_B)))
 
 
 def first_life_of_workflow(run: RunPaths) -> int:
