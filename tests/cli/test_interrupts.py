@@ -70,3 +70,38 @@ def test_a_caller_that_ignores_interrupts_is_obeyed() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+UNWINDING = """
+import multiprocessing, os, signal, sys, time
+from longshore.cli.interrupts import end_as_terminated, termination_status, unwind_at_termination
+unwind_at_termination()
+"""
+
+
+def test_a_worker_that_is_forked_ends_by_a_termination() -> None:
+    code = UNWINDING + (
+        "there, here = os.pipe()\n"
+        "def work():\n    os.write(here, b'+')\n    time.sleep(600)\n"
+        "worker = multiprocessing.get_context('fork').Process(target=work)\n"
+        "worker.start()\nos.read(there, 1)\nworker.terminate()\nworker.join()\n"
+        "print(worker.exitcode, termination_status())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("-15 0\n", "")
+
+
+def test_a_termination_that_was_caught_does_not_hide_a_later_one() -> None:
+    code = UNWINDING + (
+        "for number in (signal.SIGTERM, signal.SIGHUP):\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), number)\n"
+        "        os.kill(os.getpid(), signal.SIGHUP)\n"
+        "        time.sleep(600)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print(termination_status(), flush=True)\n"
+        "    time.sleep(0.4)\n"
+        "end_as_terminated()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.stdout, done.stderr, done.returncode) == ("143\n129\n", "", -signal.SIGHUP)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import Final
 
 INTERRUPTED: Final = 130
@@ -16,10 +17,14 @@ INTERRUPTED: Final = 130
 _TERMINATIONS: Final = (signal.SIGTERM, signal.SIGHUP)
 """What a workload manager, `kill` and a closed terminal send."""
 
+_PAIR_S: Final = 0.3
+"""A closed terminal sends two terminations within this time."""
+
 _received: list[int] = []
 """Interruptions that were delayed."""
 _terminations: list[int] = []
 """The termination that unwinds the command."""
+_unwound_at: list[float] = []
 
 
 def delay_interrupts() -> None:
@@ -44,6 +49,8 @@ def deliver_interrupts() -> None:
 
 def unwind_at_termination() -> None:
     """Let a termination unwind the command as an interruption does; `end_as_terminated` then ends the process."""
+    # A fork, such as a worker of multiprocessing, has no command to unwind.
+    os.register_at_fork(after_in_child=_restore_terminations)
     for number in _TERMINATIONS:
         # Another handler means that the caller ignores it, as `nohup` does, or has its own.
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -54,18 +61,22 @@ def unwind_at_termination() -> None:
                 return
 
 
-def is_terminated() -> bool:
-    """Tell whether a termination unwinds the command, and not an interruption."""
-    return bool(_terminations)
+def termination_status() -> int:
+    """Return the exit status of a command that a termination unwinds, as a shell shows it; 0 without one."""
+    return 128 + _terminations[-1] if _terminations else 0
 
 
 def end_as_terminated() -> None:
     """End the process by the termination that unwound the command, if one did: its parent learns of the signal."""
+    _restore_terminations()
+    if _terminations:
+        os.kill(os.getpid(), _terminations.pop())
+
+
+def _restore_terminations() -> None:
     for number in _TERMINATIONS:
         if signal.getsignal(number) is _unwind:
             signal.signal(number, signal.SIG_DFL)
-    if _terminations:
-        os.kill(os.getpid(), _terminations.pop())
 
 
 def print_interrupt() -> None:
@@ -83,7 +94,9 @@ def _note(number: int, _frame: object) -> None:
 
 
 def _unwind(number: int, _frame: object) -> None:
-    # A closed terminal sends two; and what is being removed has to be removed.
-    if not _terminations:
-        _terminations.append(number)
+    now = time.monotonic()
+    # A later one is as another Ctrl-C: code of a user may have caught the first, or something takes long to end.
+    if not _unwound_at or now - _unwound_at[0] > _PAIR_S:
+        _unwound_at[:] = [now]
+        _terminations[:] = [number]
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from longshore.cli.interrupts import (
     delay_interrupts,
     deliver_interrupts,
     end_as_terminated,
-    is_terminated,
+    termination_status,
     unwind_at_termination,
 )
 from longshore.cli.options import print_json
@@ -294,14 +294,15 @@ def _report_interrupt(error: BaseException, words: list[str]) -> int:
     """Report an interruption and what it left; with ``--json`` also as a document."""
     # click wraps the signal; after a question that was answered with "no", there is none.
     interrupt = error if isinstance(error, KeyboardInterrupt) else error.__context__
-    message = "terminated" if is_terminated() else "interrupted"
+    message = "terminated" if termination_status() else "interrupted"
     if isinstance(interrupt, KeyboardInterrupt) and str(interrupt):
         message += f": {interrupt}"
     try:
         if "--json" in words:
             from longshore.app.documents.error import ErrorDocument, ErrorEntry
 
-            print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", INTERRUPTED)))
+            status = termination_status() or INTERRUPTED
+            print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", status)))
         if isinstance(interrupt, KeyboardInterrupt):
             click.echo(f"longshore: {message}", err=True)
     except OSError:

@@ -30,7 +30,8 @@ def _end_process(statuses: list[int]) -> None:
 
     This saves 15 % of a short command: Python looks for garbage several times, and clears all modules.
     """
-    if not statuses:
+    # Code of users and of plug-ins may have left work for the end of the interpreter.
+    if not statuses or "longshore.world.foreign_code" in sys.modules:
         return
     for stream in (sys.stdout, sys.stderr):
         if stream:  # `None` if it was closed before this program began
@@ -47,7 +48,7 @@ def main() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     try:
         # Imports take most of the time of a short command. Until the command begins, an interruption waits.
-        from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, print_interrupt
+        from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, end_as_terminated, print_interrupt
 
         delay_interrupts()
         from longshore.cli.light_imports import import_libraries
@@ -63,6 +64,7 @@ def main() -> None:
     except KeyboardInterrupt:
         # It came while another interruption or an error was reported.
         print_interrupt()
+        end_as_terminated()
         sys.exit(INTERRUPTED)
     finally:
         _end_at_interrupt()

@@ -127,6 +127,14 @@ def _join_values(key: str, value: Any) -> Any:
 
 def report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     """Print a submission and, with `wait`, follow the run to its end; return the exit status."""
+    try:
+        return _report_submission(submitted, wait=wait, as_json=as_json)
+    except KeyboardInterrupt as interrupt:
+        words = f"the run was submitted and goes on. To end it: longshore cancel {submitted.reference}"
+        raise KeyboardInterrupt(str(interrupt) or words) from None
+
+
+def _report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     if not as_json:
         print_submission_lines(submitted)
     report = follow_to_end(submitted.run.root, submitted.reference) if wait else None

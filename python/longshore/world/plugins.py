@@ -53,7 +53,13 @@ class Plugin(msgspec.Struct, frozen=True):
 
         Raises `ImportError`, `AttributeError`, `ValueError` or `TypeError` when the import fails.
         """
-        return reduce(getattr, filter(None, self.attribute.split(".")), importlib.import_module(self.module))
+        if self.is_built_in:
+            module = importlib.import_module(self.module)
+        else:
+            from longshore.world.foreign_code import import_foreign
+
+            module = import_foreign(self.module)
+        return reduce(getattr, filter(None, self.attribute.split(".")), module)
 
     @property
     def folder(self) -> Path | None:

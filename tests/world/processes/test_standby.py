@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from longshore.world.host import descendants, process_command
+from longshore.world.process_system import processes
 from longshore.world.processes.standby import StandbyProcess, begin_standby, end_standby, start_from_standby
 
 CODE = """
@@ -135,6 +136,30 @@ def test_one_that_was_killed_is_none(tmp_path: Path) -> None:
     assert start_from_standby([*PROGRAM, "a"], log=tmp_path / "engine.log") is None
 
 
+DIES = """
+import os, socket
+with socket.socket(fileno=os.dup(0)) as channel:
+    socket.recv_fds(channel, 1 << 17, 1)
+os._exit(9)
+"""
+
+
+def test_one_that_dies_with_its_words_is_none(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", DIES, "known"]
+    begin_standby(program, FLAG)
+    pid = standby_pid()
+    assert start_from_standby([*program, "a"], log=tmp_path / "engine.log") is None
+    assert not is_there(pid)
+
+
+def test_without_a_known_mask_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = begin()
+    monkeypatch.setattr(processes, "read_proc", lambda _: b"Name:\tpython\n")
+    assert start_from_standby([*PROGRAM, "a"], log=tmp_path / "engine.log") is None
+    assert not is_there(pid)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_that_cannot_be_started_is_none(tmp_path: Path) -> None:
     command = [str(tmp_path / "no-such-program")]
     begin_standby(command, FLAG)
@@ -145,6 +170,7 @@ def test_it_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:
     code = f"""
 import time
 from longshore.world.host import descendants, process_command
+from longshore.world.process_system import processes
 from longshore.world.processes.standby import StandbyProcess
 standby = StandbyProcess({PROGRAM!r}, {FLAG!r})
 print(standby._process.pid, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
@@ -55,9 +54,12 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 
 def call_builtin_or_imported(call: FunctionCall) -> object:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
+    # Imported here, because the program ends otherwise with it.
+    from longshore.world.foreign_code import import_foreign
+
     module, _, name = call.name.rpartition(".")
     try:
-        function = getattr(importlib.import_module(module or "builtins"), name)
+        function = getattr(import_foreign(module or "builtins"), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"the function '{call.name}' cannot be imported: {error}",
@@ -103,8 +105,10 @@ def find_function(
             return plugin
         module, _, function = name.rpartition(".")
         if module:
+            from longshore.world.foreign_code import import_foreign
+
             refuse_functions(configuration, f"'{key}: {name}'", origin)
-            imported: Callable[..., object] = getattr(importlib.import_module(module), function)
+            imported: Callable[..., object] = getattr(import_foreign(module), function)
             return imported
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(

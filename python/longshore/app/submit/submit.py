@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from longshore.app.configure.layers import Layers, Overrides, read_layers
-from longshore.app.configure.service_lookup import default_service
+from longshore.app.configure.service_lookup import default_service, find_service
 from longshore.app.progress import Progress
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.config.values.scope import Scope
@@ -72,7 +72,8 @@ def _submit_configuration(
             from longshore.app.submit.stages import plan_new_run, submit_plan
 
             plan, recording = plan_new_run(layers, run_id=run_id, now=now, checks=checks, progress=progress)
-            if not plan.run.service.traits.runs_on_submit_host:
+            if type(plan.run.service) is not type(find_service(default_service())):
+                # A site or a function of the user chose another service.
                 end_standby()
         # Nothing follows the submission, so that an interruption comes before it, in it, or after this function.
         return submit_plan(plan, recording)

@@ -21,6 +21,9 @@ from longshore.world.processes.detach import DetachMethod, choose_detach_method
 
 _MESSAGE_B: Final = 1 << 17
 """Largest message: a path has at most 4 KiB."""
+_TAKE_TIMEOUT_S: Final = 60.0
+"""Longest time until a standby answers; one that imports from a slow file system may take many seconds."""
+_TAKEN: Final = b"+"
 
 
 class StandbyProcess:
@@ -54,14 +57,22 @@ class StandbyProcess:
         process = self._process
         if process is None or self._command != tuple(command[:known]) or self._environment != dict(os.environ):
             return None
+        umask = _read_umask()
+        if not umask:
+            return None
         with open_to_append(log, below=log.parent) as output:
-            message = os.fsencode("\0".join((_read_umask(), str(log.parent), *command[known:])))
+            message = os.fsencode("\0".join((umask, str(log.parent), *command[known:])))
             # From here on it may have its words, and an interruption must not end it.
             self._process = None
             try:
                 socket.send_fds(self._channel, [message], [output.fileno()])
+                self._channel.settimeout(_TAKE_TIMEOUT_S)
+                is_taken = self._channel.recv(len(_TAKEN)) == _TAKEN
             except OSError:
-                # It was killed.
+                is_taken = False
+            if not is_taken:
+                # It died while it imported, perhaps for a reason that only the start without standby reports.
+                process.kill()
                 process.wait()
                 return None
         return process, self._method
@@ -76,9 +87,12 @@ class StandbyProcess:
 
 
 def _read_umask() -> str:
-    """Return the mask of this process in octal digits, without setting it, as `os.umask` would for all threads."""
+    """Return the mask of this process in octal digits, without setting it, as `os.umask` would for all threads.
+
+    Empty where the system does not tell it, as Linux before 4.7.
+    """
     lines = processes.read_proc("self/status").decode("utf-8", "replace").splitlines()
-    return next(line.split()[1] for line in lines if line.startswith("Umask:"))
+    return next((line.split()[1] for line in lines if line.startswith("Umask:")), "")
 
 
 _current: ContextVar[StandbyProcess | None] = ContextVar("standby", default=None)
@@ -116,13 +130,16 @@ def await_words() -> list[str] | None:
     """
     with socket.socket(fileno=os.dup(0)) as channel:
         message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_B, 1)
-    if not message:
-        return None
-    umask, folder, *words = os.fsdecode(message).split("\0")
-    # The output went nowhere until now. From now on the input comes from there.
-    for source, target in ((1, 0), (descriptors[0], 1), (descriptors[0], 2)):
-        os.dup2(source, target)
-    os.close(descriptors[0])
-    os.umask(int(umask, 8))
-    os.chdir(folder)
+        if not message:
+            return None
+        umask, folder, *words = os.fsdecode(message).split("\0")
+        # The output went nowhere until now. From now on the input comes from there.
+        for source, target in ((1, 0), (descriptors[0], 1), (descriptors[0], 2)):
+            os.dup2(source, target)
+        os.close(descriptors[0])
+        os.umask(int(umask, 8))
+        os.chdir(folder)
+        # A command that was interrupted hears nothing, and the run goes on.
+        with suppress(OSError):
+            channel.send(_TAKEN)
     return words
