@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.statistics.attempt_statistics import GroupedStatistics, summarize_attempts
-from longshore.app.statistics.distribution import distribution_of
+from longshore.app.statistics.distribution import distribution_of, distribution_of_lists
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -54,6 +56,14 @@ def test_percentiles_are_measured_values_in_order(values: list[float]) -> None:
     assert {found.p50, found.p95} <= set(values)
     assert (found.known, found.unknown) == (len(values), 2)
     assert sum(value <= found.p95 for value in values) >= math.ceil(0.95 * len(values))
+
+
+@given(st.lists(st.lists(st.floats(-1e9, 1e9) | st.sampled_from([0.0, 1.0])), max_size=20))
+def test_lists_have_the_distribution_of_their_values(lists: list[list[float]]) -> None:
+    found = distribution_of_lists(list(map(sorted, lists)), unknown=1)
+    whole = distribution_of(list(chain.from_iterable(lists)), unknown=1)
+    assert found.total == pytest.approx(whole.total)
+    assert msgspec.structs.replace(found, total=None) == msgspec.structs.replace(whole, total=None)
 
 
 def test_no_values_are_unknown_and_not_zero() -> None:

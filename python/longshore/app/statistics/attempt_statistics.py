@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, compress
+from itertools import compress
 from typing import Final
 
 import msgspec
 
-from longshore.app.statistics.distribution import Distribution, distribution_of
+from longshore.app.statistics.distribution import Distribution, distribution_of_lists
 from longshore.model.run.attempt import AttemptMeasures
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -214,9 +214,7 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
     }
 
     def distribution(lists: Sequence[Sequence[float]], attempts: int) -> Distribution:
-        # Python's sort only merges what is sorted already.
-        values = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
-        return distribution_of(values, unknown=attempts - len(values))
+        return distribution_of_lists(lists, unknown=attempts - sum(map(len, lists)))
 
     return AttemptStatistics(
         jobs=len(set().union(*(part.jobs for part in parts))) if jobs is None else jobs,
