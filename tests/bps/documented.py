@@ -201,9 +201,16 @@ def _differs_in_cluster(value: Value, _files: Files) -> bool:
     return _fails_only_there(value, "RuntimeError: Inconsistent value for ")
 
 
+def _is_filled_differently(value: Value, files: Files) -> bool:
+    """Tell whether only we refuse a cluster, because an attribute is another one for each label once it is filled."""
+    is_refused = value.kind == "outcome" and value.bps is None and "Inconsistent value for" in str(value.ours)
+    return is_refused and any("{label}" in text for text in files.values())
+
+
 DOCUMENTED: Final = (
     Documented(row="tags of a job", explains=_is_tag),
     Documented(row='variables in an attribute of jobs, as in `category: "{project}"`', explains=_is_unfilled),
+    Documented(row='variables in an attribute of jobs, as in `category: "{project}"`', explains=_is_filled_differently),
     Documented(row="`{label}` and `{jobName}` in commands and in `environment`", explains=_is_name),
     Documented(
         row='variables in `environment` of a section of `cluster`, as in `ONE: "{project}"`',
