@@ -51,7 +51,7 @@ class RunAttempts:
             )
 
     def measures(self) -> Iterator[AttemptMeasures]:
-        """Yield what is measured of every attempt."""
+        """Yield the measures of every attempt."""
         return self.records.measures()
 
     @property

@@ -150,7 +150,7 @@ class Throttle:
         return self.count_room(1) == 0
 
     def count_room(self, most: int) -> int:
-        """Return how many more jobs may start, whatever their labels, up to `most`."""
+        """Return the number of further jobs of any label that may start, at most `most`."""
         if self._state.paused:
             return 0
         return min(most, self._count_room(WHOLE_RUN)) if WHOLE_RUN in self._state.throttles else most
