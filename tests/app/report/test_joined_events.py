@@ -8,6 +8,8 @@ from random import Random
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from tests.app.report.histories import Step, history, steps_of_runs
 from tests.engine.simulation import Simulation
 
 from longshore.app.report.attempts import AttemptCollector
@@ -101,6 +103,19 @@ def test_a_run_is_the_same_from_joined_events_at_any_moment(seed: int, tmp_path:
     assert any(isinstance(event, AttemptSucceeded) for event in joined(events))
     for end in range(0, len(events) + 1, 3):
         assert summary(table, joined(events[:end]), at_once=True) == summary(table, events[:end])
+
+
+def in_any_order(found: Iterable[object]) -> list[object]:
+    """What a summary has, with maps in the order of their keys."""
+    return [sorted(each.items()) if isinstance(each, dict) else each for each in found]
+
+
+@given(steps_of_runs)
+@example([("submitting", 0, 1), ("started", 0, 1), ("started", 0, 1)])
+@example([("submitting", 0, 1), ("started", 0, 1), ("submitting", 0, 2), ("ended", 0, 2)])
+def test_any_history_is_the_same_from_joined_events(table: JobTable, steps: list[Step]) -> None:
+    events = history(*steps)
+    assert in_any_order(summary(table, joined(events))) == in_any_order(summary(table, events))
 
 
 BATCH = Submitting(n=1, t=1.0, b="x", tag="x", jobs=((0, 1), (1, 1)))

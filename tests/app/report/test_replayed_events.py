@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.app.report.histories import Step, history, steps_of_runs
 from tests.app.written_run import NOW, WrittenRun, course
 from tests.journal_lines import lines_of
 
@@ -24,77 +25,16 @@ from longshore.engine.journal.read_journal import read_since
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
-    FORMAT,
     AttemptFacts,
     BriefEvent,
-    Deleted,
-    Ended,
     Event,
-    Failed,
-    Finished,
-    Life,
-    Lost,
-    OutputFinding,
-    OutputState,
-    Refused,
-    Restarted,
-    Retry,
-    StagedFiles,
-    Started,
     Steer,
-    Submitted,
-    Submitting,
 )
 from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.states import Cause, JobState
+from longshore.model.run.states import JobState
 from longshore.model.workflow.job_groups import Barrier
-from longshore.model.workflow.request import Request
 
 MANY = 20_000
-NOTHING = OutputFinding(output=0, state=OutputState.EMPTY)
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> JobTable:
-    """The jobs of a run of six jobs."""
-    return JobTable(WrittenRun(tmp_path_factory.mktemp("run") / "run").run, "parents")
-
-
-def events_of(job: int, attempt: int, n: int) -> dict[str, BriefEvent]:
-    """An event of each kind about a job."""
-    t, batch, pair = NOW + n, f"1.{job}.{attempt}", ((job, attempt), ((job + 1) % 6, attempt))
-    return {
-        "life": Life(v=FORMAT, life=1 + n, t=t, host="h", pid=1, boot="b", by="resume"),
-        "submitting": Submitting(n=n, t=t, b=batch, tag="t", jobs=pair, request=Request(memory_b=4)),
-        "with ids": Submitting(n=n, t=t, b=batch, tag="t", jobs=pair[:1], ids={job: {"gpus": (str(n),)}}),
-        "submitted": Submitted(n=n, t=t, b=batch, id="7"),
-        "started": Started(n=n, t=t, j=job, a=attempt, host="here", at=t - 0.5),
-        "started somewhere": Started(n=n, t=t, j=job, a=attempt),
-        "ended": Ended(n=n, t=t, j=job, a=attempt, exit=0, end=t, run_s=1.0, cpu_s=0.5, rss_b=9),
-        "left nothing": Ended(n=n, t=t, j=job, a=attempt, exit=0, run_s=1.0, outputs=(NOTHING,)),
-        "staged": Ended(n=n, t=t, j=job, a=attempt, exit=0, run_s=1.0, staged=StagedFiles(in_s=1.0)),
-        "bad": Ended(n=n, t=t, j=job, a=attempt, exit=1, cause=Cause.OOM, run_s=1.0),
-        "killed": Ended(n=n, t=t, j=job, a=attempt, signal=9, cause=Cause.PREEMPTED, reason="left", run_s=1.0),
-        "lost": Lost(n=n, t=t, j=job, a=attempt, why="gone"),
-        "facts": AttemptFacts(n=n, t=t, j=job, a=attempt, cpu_s=2.0, rss_b=70),
-        "refused": Refused(n=n, t=t, b=batch, why="no", spent=True),
-        "retry": Retry(n=n, t=t, j=job, a=2, cause=Cause.OOM, request=Request(memory_b=8), not_before=t + 9.0),
-        "failed": Failed(n=n, t=t, j=job, why="no attempt is left"),
-        "deleted": Deleted(n=n, t=t, jobs=(job,), why="removed by ada"),
-        "hold": Steer(n=n, t=t, who="ada", act="hold", jobs=(job,), set={"code": "3"}),
-        "release": Steer(n=n, t=t, who="ada", act="release", jobs=(job,)),
-        "set": Steer(n=n, t=t, who="ada", act="set", jobs=(job,), set={"requestMemory": "9"}),
-        "throttle": Steer(n=n, t=t, who="ada", act="throttle", set={"max": "3"}),
-        "pause": Steer(n=n, t=t, who="ada", act="pause", set={"why": "lunch"}),
-        "cancel": Steer(n=n, t=t, who="ada", act="cancel"),
-        "finished": Finished(n=n, t=t, state=JobState.FAILED),
-        "restarted": Restarted(n=n, t=t, jobs=(job,)),
-    }
-
-
-KINDS = tuple(events_of(0, 1, 0))
-often_attempts = st.one_of(st.sampled_from(["submitting", "submitted", "started", "ended"]), st.sampled_from(KINDS))
-steps_of_runs = st.lists(st.tuples(often_attempts, st.integers(0, 5), st.integers(1, 2)), max_size=60)
 
 
 def stored(replayed: ReplayedEvents) -> StoredReplay:
@@ -129,12 +69,10 @@ def replay(replayed: ReplayedEvents, events: Sequence[BriefEvent], *, pieces: in
     return replayed
 
 
-@given(steps_of_runs, st.data())
-def test_a_stored_replay_goes_on_as_one_that_was_not(
-    table: JobTable, steps: list[tuple[str, int, int]], data: st.DataObject
-) -> None:
-    events = [events_of(job, attempt, n)[kind] for n, (kind, job, attempt) in enumerate(steps, start=1)]
-    cut = data.draw(st.integers(0, len(events)))
+@given(steps_of_runs, st.integers(0, 60))
+@example([("submitting", 0, 1), ("started", 0, 1), ("submitting", 0, 2)], 3)
+def test_a_stored_replay_goes_on_as_one_that_was_not(table: JobTable, steps: list[Step], cut: int) -> None:
+    events = history(*steps)
     whole = replay(ReplayedEvents.before_the_first(table, newest=True), events)
     first = replay(ReplayedEvents.before_the_first(table, newest=True), events[:cut])
     kept = stored(first)
@@ -337,7 +275,7 @@ def test_a_start_without_a_time_after_the_end_has_no_time_in_the_report(tmp_path
     steps = [(job, kind) for job in (0, 2, 4) for kind in ("submitting", "started", "ended")]
     # A batch has two jobs; the last steps are those of the second ones.
     steps += [(job, kind) for job in (1, 3, 5) for kind in ("started", "ended")] + [(0, "started somewhere")]
-    tell(run, [events_of(job, 1, n)[kind] for n, (job, kind) in enumerate(steps, start=1)])  # type: ignore[misc]
+    tell(run, history(*((kind, job, 1) for job, kind in steps)))  # type: ignore[arg-type]
     report = report_run(OpenRun(run=run.run, card=run.opened.card), details=True, now=NOW + 100)
     assert isinstance(report.jobs, JobReports)
     rows = list(report.jobs.values(lambda at: at))

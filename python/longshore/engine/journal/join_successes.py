@@ -7,6 +7,7 @@ run have all events before them that they may depend on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,6 +23,9 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
+
+
+_OfOneJob: TypeAlias = Started | Ended | Lost | Retry | AttemptFacts
 
 
 class SuccessJoiner:
@@ -48,7 +52,7 @@ class SuccessJoiner:
         most_running = self.most_running
         found: list[BriefEvent] = []
         for event in events:
-            if type(event) is Started and numbers.get(event.j) == event.a:
+            if type(event) is Started and numbers.get(event.j) == event.a and event.j not in starts:
                 starts[event.j] = event
                 most_running = max(most_running, len(starts))
             elif type(event) is Submitted and event.b in answers:
@@ -64,10 +68,13 @@ class SuccessJoiner:
                     del answers[submission.b]
                 found.append(joined)
             elif type(event) is Submitting and not event.ids:
-                answers[event.b] = None
                 for job, number in event.jobs:
+                    if job in pending:
+                        # An attempt whose end was not told: its events stay in front of these.
+                        found.extend(self._release(pending[job]))
                     pending[job] = event
                     numbers[job] = number
+                answers[event.b] = None
             elif type(event) is AttemptSucceeded:
                 found.append(event)
             else:
@@ -78,9 +85,12 @@ class SuccessJoiner:
 
     def _before(self, event: BriefEvent) -> Iterator[BriefEvent]:
         """Yield what was held back and must precede an event."""
-        if isinstance(event, Ended | Lost | Retry | AttemptFacts) or (isinstance(event, Failed) and not event.aborts):
+        if isinstance(event, _OfOneJob) or (isinstance(event, Failed) and not event.aborts):
             yield from self._release(self._pending.get(event.j))
-        elif not isinstance(event, Submitting | Submitted | Started):
+        elif isinstance(event, Submitting):
+            for job, _ in event.jobs:
+                yield from self._release(self._pending.get(job))
+        elif not isinstance(event, Submitted):
             yield from self.release()
 
     def release(self) -> Iterator[BriefEvent]:
@@ -94,7 +104,7 @@ class SuccessJoiner:
             return
         members = tuple(member for member in submission.jobs if self._pending.get(member[0]) is submission)
         yield submission if members == submission.jobs else msgspec.structs.replace(submission, jobs=members)
-        answer = self._answers.pop(submission.b)
+        answer = self._answers.pop(submission.b, None)
         if answer is not None:
             yield answer
         for job, _ in members:
