@@ -24,7 +24,6 @@ from longshore.model.run.event import (
     Submitting,
 )
 
-
 _OfOneJob: TypeAlias = Started | Ended | Lost | Retry | AttemptFacts
 
 
