@@ -6,7 +6,6 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from pathlib import Path
 
 import msgspec
@@ -117,4 +116,4 @@ def test_the_command_line_uses_the_app_through_its_api_alone() -> None:
 
 def is_record(found: object) -> bool:
     """Whether a name is that of a class of records."""
-    return is_dataclass(found) or (isinstance(found, type) and issubclass(found, msgspec.Struct))
+    return isinstance(found, type) and issubclass(found, msgspec.Struct)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from longshore.contract.context import Problem
 
@@ -29,13 +30,12 @@ class QuietProgress:
         """Drop the start of a stage."""
 
 
-@dataclass
-class RecordingProgress:
+class RecordingProgress(msgspec.Struct):
     """Forwards messages and records the notes."""
 
     progress: Progress
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     """The notes that `--strict` refuses: all but facts about the surroundings."""
 
     def note(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from longshore.config.lint.schema_check import Finding
 from longshore.contract.context import Problem
@@ -13,8 +13,7 @@ class LeftOutError(LongshoreError):
     """The rest of a payload cannot be checked statically."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StaticCheck:
+class StaticCheck(msgspec.Struct, frozen=True, kw_only=True):
     """A check of a run that asks no workload manager, calls no function of a user, and takes bounded time.
 
     `max_tasks` and `max_bytes` bound what is read of a large payload. `is_site_valid` is false when the description of
@@ -26,7 +25,7 @@ class StaticCheck:
     max_tasks: int = 10_000
     max_bytes: int = 16 * 1024 * 1024
     is_site_valid: bool = True
-    left_out: list[str] = field(default_factory=list)
-    seen: list[Problem] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    left_out: list[str] = msgspec.field(default_factory=list)
+    seen: list[Problem] = msgspec.field(default_factory=list)
+    notes: list[Problem] = msgspec.field(default_factory=list)
+    findings: list[Finding] = msgspec.field(default_factory=list)

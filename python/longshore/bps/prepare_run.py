@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import msgspec
 from lsst.ctrl.bps import BpsConfig, GenericWorkflow, GenericWorkflowJob
+from msgspec.structs import replace
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
@@ -124,13 +125,12 @@ def prepare_run(config: BpsConfig, generic: GenericWorkflow, folder: Path) -> Pr
     return replace(prepared, keep=True)
 
 
-@dataclass
-class SettingsCompiler:
+class SettingsCompiler(msgspec.Struct):
     """Makes the settings of jobs of BPS, one record for all jobs with equal values."""
 
     run: ResolvedRun
     progress: RecordingProgress
-    _known: dict[str, JobSettings] = field(default_factory=dict)
+    _known: dict[str, JobSettings] = msgspec.field(default_factory=dict)
 
     def settings_of(self, job: GenericWorkflowJob) -> JobSettings:
         """Return the settings of a job: its own values, and what its site has beside them."""

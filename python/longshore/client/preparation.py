@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from longshore.app.submit.stage_results import StageResult
     from longshore.model.run.report import TextPrinter
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     """A prepared run. ``print`` and notebooks show what ``longshore prepare`` prints.
 
     Attributes

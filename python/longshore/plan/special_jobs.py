@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.search import INIT_LABEL
@@ -16,8 +17,7 @@ FINAL_SCRIPT: Final = "final_job.bash"
 """Path of the final job's script, relative to the run directory."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpecialJobs:
+class SpecialJobs(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of a workflow without tasks, each optional."""
 
     init: Job | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from longshore.app.acquire.named_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration

@@ -6,9 +6,10 @@ import errno
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from longshore.app.acquire.named_files import find_file, find_payload_file
 from longshore.app.configure.configuration import Configuration
@@ -39,8 +40,7 @@ _UPDATED_GRAPH_KEY: Final = "outputQgraphFile"
 """Former BPS name of the updated graph; `qgraphFile` named the input of the update."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _GraphCommand:
+class _GraphCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Command that makes a graph.
 
     `key` is its configuration key, `output` the file in the run directory with its output, `activity` a phrase for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,8 +40,7 @@ PAYLOAD_KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
 """Configuration keys that name a payload."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcquiredRun:
+class AcquiredRun(msgspec.Struct, frozen=True, kw_only=True):
     """Run whose payload was read: the result of stage `acquire`."""
 
     run: ResolvedRun

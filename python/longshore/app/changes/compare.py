@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore import __version__
 from longshore.app.changes.match_run import match_run, newest_file, read_state, settings_differ
@@ -26,8 +28,7 @@ _PINNED: Final = frozenset({"submitPath"})
 """Keys whose value is the run's own, whatever is written."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunComparison:
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What changed since the newest submission of a run was made.
 
     `keys` are the keys of the configuration with another value, `files` sentences about files of the payload. `plan`
@@ -51,7 +52,7 @@ class RunComparison:
     note: str = ""
     stale_graph: str = ""
     """Why the quantum graph, which stays, may not be what would be made now; a sentence without its end."""
-    reasons: Mapping[str, Mapping[MatchReason, int]] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[MatchReason, int]] = msgspec.field(default_factory=dict)
     """Number of jobs per label and reason."""
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from longshore.app.changes.compare import RunComparison
 from longshore.app.changes.match_run import read_state
@@ -27,12 +28,11 @@ _BAD_ENDS: Final = {
 _REASONS: Final = {MatchReason.NEW: RestartReason.NEW, MatchReason.FINAL: RestartReason.FINAL}
 
 
-@dataclass
-class ChangedJobCounts:
+class ChangedJobCounts(msgspec.Struct):
     """Jobs that run, per label and state, and per label and reason; `set_for` counts those with values of ``--set``."""
 
-    labels: dict[str, Counter[JobState]] = field(default_factory=dict)
-    reasons: dict[str, Counter[RestartReason]] = field(default_factory=dict)
+    labels: dict[str, Counter[JobState]] = msgspec.field(default_factory=dict)
+    reasons: dict[str, Counter[RestartReason]] = msgspec.field(default_factory=dict)
     unfinished: int = 0
     set_for: int = 0
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import chdir
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from longshore.app.acquire.quantum_graph import has_other_command, read_kept_graph
 from longshore.app.acquire.read_payload import AcquiredRun, takes_quantum_graph
@@ -34,8 +34,7 @@ _SCRIPT: Final = "bps_iscustom"
 """Attribute of runs of one script."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedSources:
+class RecordedSources(msgspec.Struct, frozen=True, kw_only=True):
     """What the newest submission of a run was made from.
 
     `paths` has the recorded files. `values` are those of the merged configuration.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.changes.match_run import earlier_values, locate_output, match_run, planned_values, prepared_root
 from longshore.app.changes.output_changes import look_at_file
@@ -30,8 +32,7 @@ from longshore.plan.workflow_match import WorkflowMatch
 from longshore.world.runs.registry import remove_entry, reserved_id
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReusePlan:
+class ReusePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of a new run, and which of them keep the results of an earlier one.
 
     `names` are those of the jobs, `gone` those that only the earlier run has. `submitted` is the new run, if it was

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import chdir
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.changes.match_run import RUN_FOLDER
 from longshore.app.configure.secret_values import find_secret_values

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.layers import Layers, Overrides, file_layer, read_layers, schema_keys
 from longshore.app.configure.schemas import configuration_schema
@@ -49,8 +51,7 @@ DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Merged configuration at one site.
 
     `base` is the merge without any site, used to look up sites; `sites` is their search path. `config` is the merge
@@ -173,8 +174,7 @@ class Configuration:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draft(Configuration):
+class Draft(Configuration, frozen=True, kw_only=True):
     """Second stage: site and service are chosen; user functions were not called.
 
     `site_errors` are errors of the site, whose layers are then missing.
@@ -183,8 +183,7 @@ class Draft(Configuration):
     site_errors: tuple[ConfigError, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResolvedConfiguration(Configuration):
+class ResolvedConfiguration(Configuration, frozen=True, kw_only=True):
     """Third stage: user functions were called; the site and the run's name are fixed."""
 
     def with_values(self, values: Mapping[str, str]) -> ResolvedConfiguration:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import Configuration, Draft, make_draft
 from longshore.app.configure.lint import check_configuration

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE
@@ -47,15 +47,14 @@ _COMPUTED_SECTIONS: Final = frozenset({"bps_cmdline", "bps_defined"})
 """Sections that BPS itself defines."""
 
 
-@dataclass(frozen=True)
-class Overrides:
+class Overrides(msgspec.Struct, frozen=True):
     """Values set on the command line or by a Python caller.
 
     `options` holds named options per key of ``bps_cmdline``, such as ``{"computeSite": "campus"}``; `sets` holds the
     ``KEY=VALUE`` of ``--set`` in order, with values in YAML.
     """
 
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     sets: tuple[str, ...] = ()
     calls_functions: bool = True
     """Whether functions that the configuration names may be called; a command that only looks calls none."""
@@ -64,8 +63,7 @@ class Overrides:
         return bool(self.options or self.sets)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layers:
+class Layers(msgspec.Struct, frozen=True, kw_only=True):
     """First stage of a configuration: everything read, nothing looked up.
 
     `path` is the user's file. `now` is the time of the run for ``{timestamp}``, in seconds since the epoch. `env` has

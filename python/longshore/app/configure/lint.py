@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import msgspec
@@ -47,8 +46,7 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
     return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LintResult:
+class LintResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Findings in a file and its includes, in the order of the files, with the text of each file.
 
     `left_out` has phrases for what was not checked because it depends on files or the machine.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import (
     Configuration,
@@ -55,8 +56,7 @@ _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResolvedRun:
+class ResolvedRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Last stage of a configuration: a run whose service was probed.
 
     `id` is the reserved id, empty if the run will not be written; `paths` is the future run directory; `context` is
@@ -71,7 +71,11 @@ class ResolvedRun:
     static: StaticCheck | None = None
     decision: SiteDecision | None = None
     """Choice of its site, if there were candidates."""
-    _by_site: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    @cached_property
+    def _by_site(self) -> dict[str, ResolvedConfiguration]:
+        """Configuration for jobs at each site that was asked for."""
+        return {}
 
     def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
         """Return the configuration for jobs at a site, cached; raises `ConfigError` if the site is unknown or wrong."""
@@ -82,8 +86,7 @@ class ResolvedRun:
         return self._by_site[name]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExistingRun:
+class ExistingRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run whose configuration is read anew: its name, directory, service and generated values stay.
 
     `generated` has the recorded values with key and origin.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from mmap import mmap
+
+import msgspec
 
 from longshore.app.configure.configuration import Configuration
 from longshore.config.lint.secrets import literal_secrets, secret_variables
@@ -13,8 +14,7 @@ from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank
 _PART = re.compile(rb"[A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecretValues:
+class SecretValues(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of each secret, which are its runs of letters and digits.
 
     Quoting changes only what is between them. `in_options` says that an option of the command line has a secret.

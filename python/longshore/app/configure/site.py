@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,8 +54,7 @@ _EXPANDED_KEYS: Final = ("scratch", "container", "group")
 """Profile keys whose variables are replaced; the maps of services are left to the services."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResolvedSite:
+class ResolvedSite(msgspec.Struct, frozen=True, kw_only=True):
     """Resolved settings of a site under the keys of a profile, its resource limits, and notes on ignored values."""
 
     name: str
@@ -64,7 +62,7 @@ class ResolvedSite:
     limits: SiteLimits
     notes: tuple[str, ...] = ()
     origin: Origin | None = None
-    origins: Mapping[str, Origin] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
     """As those of `longshore.contract.context.Site`."""
 
     @property

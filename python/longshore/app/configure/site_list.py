@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
@@ -37,8 +38,7 @@ from longshore.world.files.presence import can_see_folder
 from longshore.world.read.site_profiles import SitePath
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownSite:
+class KnownSite(msgspec.Struct, frozen=True, kw_only=True):
     """Site in the list.
 
     `service` is ``None`` if the site names none. `place` is the kind of folder that holds its profile, or
@@ -55,8 +55,7 @@ class KnownSite:
     error: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SiteDescription:
+class SiteDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Site with inherited values.
 
     `chain` names the inherited sites, weakest first. `origins` maps the path of each value that is no map to its
@@ -66,7 +65,7 @@ class SiteDescription:
     entry: KnownSite
     chain: tuple[str, ...]
     values: Mapping[str, YamlValue]
-    origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = field(default_factory=dict)
+    origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = msgspec.field(default_factory=dict)
 
 
 def list_sites(site_path: Sequence[str]) -> list[KnownSite]:

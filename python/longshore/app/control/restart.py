@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -50,8 +49,7 @@ from longshore.world.runs.run_directory import read_card, write_card
 from longshore.world.runs.trust import trust_own_manifest
 
 
-@dataclass(frozen=True, kw_only=True)
-class RestartPlan:
+class RestartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that a restart would run.
 
     `labels` and `reasons` count these jobs per label and state, and per label and reason. `unfinished` counts jobs

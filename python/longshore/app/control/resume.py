@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from longshore.app.control.accept_loss import accept_loss, note_changed_sources, refuse_damage
 from longshore.app.control.interruption import explain_interruption
@@ -19,8 +20,7 @@ from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import read_entries
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResumeResult:
+class ResumeResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a resume: notes for the user, whether a new engine was started, and whether it failed."""
 
     notes: tuple[str, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.layers import Overrides

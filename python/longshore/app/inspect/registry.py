@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from longshore.app.inspect.trust import RunContents
 from longshore.app.report.brief_report import status_run
@@ -32,8 +33,7 @@ from longshore.world.runs.registry import (
 from longshore.world.runs.run_directory import read_card
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdoptResult:
+class AdoptResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of adopting a directory.
 
     `card` is the run if it is registered now, `former_path` the id's other directory before, `error` why it is not
@@ -48,8 +48,7 @@ class AdoptResult:
     error: LongshoreError | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForgottenRun:
+class ForgottenRun(msgspec.Struct, frozen=True, kw_only=True):
     """Run removed from the registry, and its directory; an empty path is unknown."""
 
     id: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from longshore.app.configure.service_lookup import find_service_plugin
 from longshore.app.runs.mirror_run import mirror_directory
@@ -25,8 +26,7 @@ _MAX_COMMANDS: Final = 10
 _MAX_PROGRAMS: Final = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunContents:
+class RunContents(msgspec.Struct, frozen=True, kw_only=True):
     """What a run of another user would start as this user.
 
     `plug_in` is the class of its service, empty for a service of Longshore. `commands` has the first job of each label,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.lint.secrets import hide_secrets
@@ -17,8 +18,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.sites.partitions import PartitionRow, choose_partition
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedResources:
+class AskedResources(msgspec.Struct, frozen=True, kw_only=True):
     """What a job asks of a workload manager that has words of its own for it.
 
     `components` are nearly always one. `partition` is the row of the site's ``partitions`` that the job gets; empty

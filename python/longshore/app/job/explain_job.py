@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.inspect.kept_logs import find_kept_log

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from longshore.app.job.asked_resources import AskedResources
 from longshore.app.job.limits_held import LimitUsage
@@ -14,8 +15,7 @@ from longshore.model.run.states import JobState
 from longshore.model.workflow.request import Request
 
 
-@dataclass(frozen=True, kw_only=True)
-class RelatedJob:
+class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Related job, with its newest attempt and that attempt's log, if any and relevant."""
 
     name: str
@@ -24,8 +24,7 @@ class RelatedJob:
     log: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolUsage:
+class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Free resources of this machine's pool.
 
     `capacity` and `free` are amounts per resource, `requested` is the job's request, `active` counts
@@ -43,8 +42,7 @@ class PoolUsage:
         return all(amount <= self.free[name] for name, amount in self.requested.items())
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlockingGroup:
+class BlockingGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Group of jobs that an ordering puts before this one.
 
     `title` is its display name. With `must_succeed` all its jobs must succeed, else they only must be over;
@@ -56,8 +54,7 @@ class BlockingGroup:
     unfinished: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThrottleUsage:
+class ThrottleUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Throttle: how many jobs may be active at once.
 
     `label` is ``None`` for the whole run. `active` is the number at the engine's last report.
@@ -68,8 +65,7 @@ class ThrottleUsage:
     active: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobExplanation:
+class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Explanation of a job.
 
     `parents` is their number; `waits_for` are those that have not succeeded, `blocking_groups` block it.
@@ -107,7 +103,7 @@ class JobExplanation:
     used_retries: int
     not_before: float | None
     note: str
-    counts: Mapping[JobState, int] = field(default_factory=dict)
+    counts: Mapping[JobState, int] = msgspec.field(default_factory=dict)
     room: PoolUsage | None = None
     throttles: tuple[ThrottleUsage, ...] = ()
     is_engine_alive: bool | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.run_settings import read_settings
@@ -13,8 +14,7 @@ from longshore.world.clock import SystemClock
 from longshore.world.runs.claims import limits_folder, read_other_claims
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitUsage:
+class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Concurrency limit: its maximum, and the amount held per run id."""
 
     name: str

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from shlex import quote
@@ -34,8 +33,7 @@ _LOOK_S: Final = 0.5
 """Seconds within which a command that only looks at the lock of a run has released it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArchiveResult:
+class ArchiveResult(msgspec.Struct, frozen=True, kw_only=True):
     """An archive: its file, its size, number and size of the files in it, and whether the directory was removed.
 
     `left_out` are links, pipes and sockets, which an archive does not have.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from longshore.app.maintain.over import why_not_over
 from longshore.app.maintain.removable_files import (
@@ -35,8 +36,7 @@ from longshore.world.runs.registry import read_entries
 from longshore.world.runs.removed_files import Cleaning, record_cleaning
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanRequest:
+class CleanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to clean: runs by reference, or all own runs and the user's state; kinds; and how long ago they ended."""
 
     references: Sequence[str] = ()
@@ -44,16 +44,14 @@ class CleanRequest:
     older_than_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanGroup:
+class CleanGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Files that can go from one run, or from the user's state if `opened` is ``None``."""
 
     opened: OpenRun | None
     files: tuple[RemovableFile, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanPlan:
+class CleanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Files that can go, in groups; `skipped` has runs that are not cleaned, by id, each with the reason."""
 
     groups: tuple[CleanGroup, ...]
@@ -65,8 +63,7 @@ class CleanPlan:
         return tuple(file for group in self.groups for file in group.files)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanResult:
+class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were removed, and those that were not, each with the reason."""
 
     removed: tuple[RemovableFile, ...]
@@ -125,8 +122,7 @@ def clean(plan: CleanPlan, *, now: float) -> CleanResult:
     return CleanResult(removed=tuple(removed), failed=tuple(failed))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _UnopenedRun:
+class _UnopenedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Registered run that cannot be opened, by its id, with the reason."""
 
     run: str

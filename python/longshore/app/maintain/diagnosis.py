@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import TypeAlias
+
+import msgspec
 
 from longshore.app.runs.open_run import describe_read_error
 from longshore.errors import LongshoreError
@@ -23,8 +24,7 @@ class DiagnosisState(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """One result of a check: a sentence, and the way out where one is needed."""
 
     area: str

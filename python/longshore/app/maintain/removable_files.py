@@ -9,10 +9,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun, map_index_errors
@@ -45,8 +46,7 @@ class RemovableKind(StrEnum):
     TEMPORARY = "temporary"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RemovableFile:
+class RemovableFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that can go, or a folder with all its content; `root` is the folder below which no link is followed.
 
     A folder that `is_of_attempt` may still be in use by an attempt that was lost.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import msgspec
 
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides
@@ -19,8 +20,7 @@ from longshore.model.notice import NoticeRule
 from longshore.world.runs.owner import Access, require_access
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoticeTrial:
+class NoticeTrial(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one rule: `why` it was not sent, empty if it was."""
 
     rule: NoticeRule

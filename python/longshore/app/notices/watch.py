@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -57,18 +56,18 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
             time.sleep(notifier.pause_s)
 
 
-@dataclass
 class _Notifier:
-    """Looks at one run, again and again."""
+    """Looks at one run, again and again; `pause_s` is the time until the next look."""
 
-    opened: OpenRun
-    rules: Sequence[NoticeRule]
-    log: NoticeLog
-    say: Callable[[str], None]
-    pause_s: float = _PAUSE_S
-
-    def __post_init__(self) -> None:
-        self._builder = ReportBuilder(self.opened)
+    def __init__(
+        self, opened: OpenRun, rules: Sequence[NoticeRule], log: NoticeLog, say: Callable[[str], None]
+    ) -> None:
+        self.opened = opened
+        self.rules = rules
+        self.log = log
+        self.say = say
+        self.pause_s = _PAUSE_S
+        self._builder = ReportBuilder(opened)
         self._began = time.monotonic()
         self._problem = ""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from longshore.app.progress import Progress
 from longshore.config.values.merge import Node
 from longshore.model.tasks.task import TaskGraph
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcquiredPayload:
+class AcquiredPayload(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks and files of a payload.
 
     `files` are the files it was read from. `commands` are default commands per label, for sources without a command
@@ -22,9 +22,9 @@ class AcquiredPayload:
 
     graph: TaskGraph
     files: tuple[Path, ...] = ()
-    commands: Mapping[str, Node] = field(default_factory=dict)
+    commands: Mapping[str, Node] = msgspec.field(default_factory=dict)
     kept_files: tuple[str, ...] = ()
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def note_kept_graph(path: Path, progress: Progress) -> None:

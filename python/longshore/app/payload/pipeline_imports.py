@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
+
+import msgspec
 
 from longshore.config.values.merge import Node, map_items
 from longshore.errors import ConfigError
@@ -18,15 +19,14 @@ FindFile: TypeAlias = Callable[[Node, Path], Path]
 """Finds a file by name, with a folder as second place to search."""
 
 
-@dataclass(frozen=True)
-class ImportReader:
+class ImportReader(msgspec.Struct, frozen=True):
     """Joins pipelines with their imports.
 
     `find` locates an imported file, also beside the trail one; `files` collects the files that were read.
     """
 
     find: FindFile
-    files: list[Path] = field(default_factory=list)
+    files: list[Path] = msgspec.field(default_factory=list)
 
     def join(self, node: Node, path: Path, trail: tuple[Path, ...] = ()) -> Node:
         """Return a pipeline joined with its imports; `trail` holds the files that led to it.

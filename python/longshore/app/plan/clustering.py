@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.configuration import Configuration
@@ -33,8 +35,7 @@ _DEFAULT_TARGET_S: Final = 600.0
 _BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusteredRun:
+class ClusteredRun(msgspec.Struct, frozen=True, kw_only=True):
     """Run with clustered tasks: the result of stage `cluster`."""
 
     run: ResolvedRun

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -26,11 +25,10 @@ _REQUEST_KEY: Final = "request"
 _ERROR_TYPES: Final[dict[str, type[PreparationError]]] = {each.code: each for each in (RequestError, FilesError)}
 
 
-@dataclass
-class _ProblemGroup:
+class _ProblemGroup(msgspec.Struct):
     """Problems of one kind and label: some of them, and the number of jobs of each and of the others."""
 
-    listed: dict[str, tuple[Problem, int]] = field(default_factory=dict)
+    listed: dict[str, tuple[Problem, int]] = msgspec.field(default_factory=dict)
     unlisted_jobs: int = 0
 
     def add(self, problem: Problem, jobs: int) -> None:

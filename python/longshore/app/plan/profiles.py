@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration, read_original_site
 from longshore.app.configure.generate import refuse_late_functions

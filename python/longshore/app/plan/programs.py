@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from longshore.app.configure.configuration import Configuration
 from longshore.contract.context import Problem
@@ -25,8 +26,7 @@ _LONGEST_FIRST_LINE: Final = 256
 """Bytes of a script in which Linux looks for its interpreter."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobProgram:
+class JobProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Program that jobs of one label start, themselves or at the beginning of a line for the shell.
 
     `job` is the first of these jobs, `jobs` their number. `folder` is the working folder, empty for the run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -40,8 +39,7 @@ _UNUSED_KEY: Final = re.compile(r"'(\w+)\.(\w+)'")
 """Section and key that a note on an unused key names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SiteCheck:
+class SiteCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a check: service, answer, problems; `report` is ``None`` where it was not asked.
 
     `has_wrong_value` says that the profile itself is wrong, whatever its cluster has. An `is_empty` profile describes

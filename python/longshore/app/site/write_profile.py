@@ -7,9 +7,10 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from longshore.app.configure.service_lookup import find_service, service_names
 from longshore.app.configure.site import AUTO
@@ -27,8 +28,7 @@ from longshore.world.read.site_profiles import user_folder
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewProfile:
+class NewProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Profile that was written; `path` is ``None`` where only its text is wanted."""
 
     name: str

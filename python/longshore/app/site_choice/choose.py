@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.layers import Layers, read_layers
 from longshore.app.site_choice.ended_runs import withdraw_ended_runs

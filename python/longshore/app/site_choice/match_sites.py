@@ -6,11 +6,11 @@ import math
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides, read_layers

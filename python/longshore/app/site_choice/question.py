@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import Draft
 from longshore.app.configure.layers import Layers
@@ -16,8 +17,7 @@ from longshore.sites.match.match import RunNeeds
 from longshore.world.read.site_profiles import SitePath
 
 
-@dataclass(frozen=True, kw_only=True)
-class SiteQuestion:
+class SiteQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates of a run, what it needs, and the settings of the choice."""
 
     draft: Draft

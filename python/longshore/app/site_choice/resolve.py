@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import CONVERT_FROM, read_draft
 from longshore.app.configure.layers import Layers, Overrides, read_layers
@@ -35,8 +35,7 @@ ALWAYS: Final = "always"
 ALWAYS_REASON: Final = "'--local' or 'fallback: always' asks for this machine"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of a resolution."""
 
     layers: Layers

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.payload_names import find_payload_names

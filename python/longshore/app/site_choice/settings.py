@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from longshore.config.values.merge import Node, map_items, plain_map, plain_value
 from longshore.config.values.quantities import parse_count, parse_walltime
@@ -28,8 +29,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChoiceSettings:
+class ChoiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a choice; `options` has all keys of ``siteSelection.select``."""
 
     requires: tuple[Requirement, ...] = ()
@@ -38,7 +38,7 @@ class ChoiceSettings:
     algorithms: Mapping[str, MatchAlgorithm]
     name: str = "first"
     select: SelectionAlgorithm
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     seed: int | None = None
     timeout_s: float = 5.0
     stale_s: float = 60.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -37,13 +36,12 @@ _MOST_GRAPHS: Final = 4000
 _FILE_KEYS: Final = frozenset({"file", "subsystemFiles"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownCandidate:
+class KnownCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """Candidate: its facts and the state of its profile, or why it cannot be used."""
 
     name: str
     facts: SiteFacts | None = None
-    state: Mapping[str, SiteValue] = field(default_factory=dict)
+    state: Mapping[str, SiteValue] = msgspec.field(default_factory=dict)
     left_out: str = ""
 
 

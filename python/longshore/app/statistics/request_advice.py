@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
@@ -28,8 +29,7 @@ _NOTHING: Final = 0.05
 """Amount times seconds that is shown as 0."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestAdvice:
+class RequestAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """Suggestions for the labels of runs, in the order of the workflow.
 
     `sections` names the section of the configuration per label: ``pipetask``, ``cluster``, or empty for the final job.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from longshore.app.report.attempt_records import AttemptRecords
@@ -24,8 +24,7 @@ _TURNS: Final = frozenset({Finished, Life, Restarted})
 """Kinds of events at which a run ends or goes on."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunAttempts:
+class RunAttempts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every attempt of a run, in the order in which they became known.
 
     `opened` is the run, and `table` has its jobs: `table.label(attempt.job)` is the label of an attempt. A journal

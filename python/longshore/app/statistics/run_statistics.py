@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from longshore.app.inspect.find_jobs import first_names
 from longshore.app.runs.open_run import OpenRun, open_run
@@ -17,8 +18,7 @@ from longshore.model.workflow.request import Request
 _LAST = "@last"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunStatistics:
+class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of the attempts of a run, or of those of some of its labels.
 
     `requests` has the request of each label's first job: what its first attempts ask for.

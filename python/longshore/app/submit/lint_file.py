@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.configuration import Draft, make_draft

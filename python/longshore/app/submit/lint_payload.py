@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.acquire.dimension_tables import TableUnreadableError
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS, acquire_run
@@ -26,8 +28,7 @@ from longshore.origin import Origin
 _ALWAYS_LEFT_OUT: Final = "what the workload manager offers now"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PayloadCheck:
+class PayloadCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a static check: its findings, and phrases for what was left out."""
 
     findings: Sequence[Finding]

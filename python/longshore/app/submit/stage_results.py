@@ -7,9 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.layers import Overrides
@@ -25,7 +27,7 @@ from longshore.app.submit.transform import RunPlan
 from longshore.model.wording import count_noun
 from longshore.world.runs.registry import reserved_id
 
-_RECORDS: Final = {
+_RECORDS: Final[Mapping[Stage, type[AcquiredRun | ClusteredRun | RunPlan | PreparedRun]]] = {
     Stage.ACQUIRE: AcquiredRun,
     Stage.CLUSTER: ClusteredRun,
     Stage.TRANSFORM: RunPlan,
@@ -34,8 +36,7 @@ _RECORDS: Final = {
 """Record after each stage at which a command can stop."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageResult:
+class StageResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a stage.
 
     `made` is a phrase for people; `counts` has numbers of tasks, edges, files, clusters or jobs; `labels` has numbers
@@ -45,8 +46,8 @@ class StageResult:
 
     stage: Stage
     made: str = ""
-    counts: Mapping[str, int] = field(default_factory=dict)
-    labels: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    labels: Mapping[str, int] = msgspec.field(default_factory=dict)
     seconds: float = 0.0
     peak_memory_b: int = 0
 

@@ -42,7 +42,7 @@ class Stage(StrEnum):
 
 StageRecord: TypeAlias = ResolvedRun | AcquiredRun | ClusteredRun | RunPlan | PreparedRun | SubmittedRun
 """Record of a run before the first stage and after each."""
-_Wanted = TypeVar("_Wanted", AcquiredRun, ClusteredRun, RunPlan, PreparedRun, SubmittedRun)
+_Wanted = TypeVar("_Wanted", bound=AcquiredRun | ClusteredRun | RunPlan | PreparedRun | SubmittedRun)
 
 
 def advance_run(

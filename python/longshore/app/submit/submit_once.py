@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -42,8 +41,7 @@ from longshore.world.runs.run_directory import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedRun:
+class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Run that is prepared and ready for submission.
 
     `site` and `umask` are those of its site. `kept_files` names files in its directory that stay if it is refused; with
@@ -60,8 +58,7 @@ class PreparedRun:
     private_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class SubmittedRun:
+class SubmittedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Submitted run; `reference` is its id, or its directory if the registry cannot be written."""
 
     run: RunPaths

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.layers import Overrides
@@ -34,8 +36,7 @@ from longshore.world.runs.registry import remove_entry, reserved_id
 LABEL: Final = "customJob"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Script:
+class _Script(msgspec.Struct, frozen=True, kw_only=True):
     """Section ``customJob`` with resolved paths."""
 
     executable: Path

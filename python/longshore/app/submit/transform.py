@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from longshore.app.configure.configuration import ResolvedConfiguration
 from longshore.app.configure.resolved_run import ResolvedRun
@@ -34,8 +36,7 @@ from longshore.plan.special_jobs import FINAL_SCRIPT, SpecialJobs, final_job, fi
 from longshore.plan.transform import transform
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunPlan:
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Complete content of a run directory.
 
     `payload` files are kept with the user's YAML. `directories` are folders to make. `programs` has texts of programs
@@ -50,15 +51,15 @@ class RunPlan:
     """Programs that its jobs start."""
     payload: tuple[Path, ...] = ()
     directories: Sequence[str] = ()
-    programs: Mapping[str, str] = field(default_factory=dict)
-    copies: Mapping[str, Path] = field(default_factory=dict)
+    programs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    copies: Mapping[str, Path] = msgspec.field(default_factory=dict)
     executables: frozenset[str] = frozenset()
     kept_files: tuple[str, ...] = ()
-    saved: SavedGraphs = field(default_factory=dict)
+    saved: SavedGraphs = msgspec.field(default_factory=dict)
     hashes_inputs: bool = False
     reused: ReusedJobs | None = None
     """Results of an earlier run that it begins with."""
-    links: Mapping[str, Path] = field(default_factory=dict)
+    links: Mapping[str, Path] = msgspec.field(default_factory=dict)
     """Files to link, per path in the run directory."""
     has_sources: bool = True
     """Whether it can be planned anew from a configuration; else its jobs came from another program."""

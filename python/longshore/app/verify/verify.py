@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -98,8 +97,7 @@ class Check(StrEnum):
     FORM = "form"
 
 
-@dataclass(kw_only=True)
-class VerifyResult:
+class VerifyResult(msgspec.Struct, kw_only=True):
     """Result of the verification of a run.
 
     `covered` has each file that was checked, relative to the run directory, and how. `events` counts the
@@ -107,10 +105,10 @@ class VerifyResult:
     """
 
     opened: OpenRun
-    covered: dict[str, Check] = field(default_factory=dict)
-    damages: list[Damage] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    events: dict[int, int] = field(default_factory=dict)
+    covered: dict[str, Check] = msgspec.field(default_factory=dict)
+    damages: list[Damage] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+    events: dict[int, int] = msgspec.field(default_factory=dict)
 
     @property
     def not_covered(self) -> Mapping[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -83,8 +82,7 @@ _MAX_SUGGESTIONS: Final = 20
 _COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LintContext:
+class LintContext(msgspec.Struct, frozen=True, kw_only=True):
     """Names and environment that a configuration may use.
 
     Attributes
@@ -105,7 +103,7 @@ class LintContext:
         Site of the run; empty if unknown.
     """
 
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     known: frozenset[str] = frozenset()
     payload_names: frozenset[str] | None = None
     payload_uses: frozenset[str] | None = None

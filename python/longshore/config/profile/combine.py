@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -35,8 +34,7 @@ _REQUEST_FIELDS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaskGroup:
+class TaskGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of a cluster that share all settings.
 
     Attributes
@@ -60,8 +58,7 @@ class TaskGroup:
     cluster_keys: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterProfile:
+class ClusterProfile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Settings of the jobs of clusters with one composition.
 
     Attributes

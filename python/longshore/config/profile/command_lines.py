@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from longshore.config.profile.placeholder_advice import placeholder_advice
 from longshore.config.values.interpolate import Interpolator
@@ -25,8 +26,7 @@ from longshore.origin import Origin
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
 
 
-@dataclass(frozen=True)
-class ShellLine(Template):
+class ShellLine(Template, frozen=True, eq=False, dict=True):
     """A shell line in which each value is exactly the value, also within quotation marks."""
 
     @cached_property

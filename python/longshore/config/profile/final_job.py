@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec.structs import replace
 
 from longshore.config.profile.command_lines import interpolate_shell_line
 from longshore.config.values.merge import Node, map_items

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -21,8 +20,7 @@ from longshore.model.workflow.request import Request
 from longshore.origin import Origin
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobProfile:
+class JobProfile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Settings of the jobs of one label at one site, with templates for values that differ per job.
 
     Attributes
@@ -47,10 +45,10 @@ class JobProfile:
 
     settings: JobSettings
     command: CommandTemplate | None = None
-    environment: Mapping[str, Template] = field(default_factory=dict)
-    request: Mapping[str, Template] = field(default_factory=dict)
-    service_settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    origins: Mapping[str, Origin] = field(default_factory=dict)
+    environment: Mapping[str, Template] = msgspec.field(default_factory=dict)
+    request: Mapping[str, Template] = msgspec.field(default_factory=dict)
+    service_settings: Mapping[str, SettingValue] = msgspec.field(default_factory=dict)
+    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
     cluster_keys: frozenset[str] = frozenset()
 
     def service_settings_of(self, values: Mapping[str, object]) -> Mapping[str, YamlValue]:

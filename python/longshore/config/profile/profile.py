@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.config.profile.command_lines import CommandTemplate, read_command_template
 from longshore.config.profile.job_profile import JobProfile

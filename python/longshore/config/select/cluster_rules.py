@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from longshore.config.select.selection import Selection
 from longshore.config.values.interpolate import Interpolator

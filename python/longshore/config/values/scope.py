@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -37,8 +36,7 @@ def empty_text(_name: str, _origin: Origin | None) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of a search: current values, environment, and variables left free.
 
     Attributes
@@ -62,9 +60,9 @@ class Scope:
         Handler of undefined variables.
     """
 
-    current: Mapping[str, YamlValue] = field(default_factory=dict)
+    current: Mapping[str, YamlValue] = msgspec.field(default_factory=dict)
     searchobj: Mapping[str, YamlValue] | Node | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     expand_env: bool = True
     keep_delayed: bool = False
     replace_env: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -225,9 +224,8 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
     )
 
 
-@dataclass(frozen=True)
-class Template:
-    """Text with fields that are filled per job.
+class Template(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """Text with fields that are filled per job; two are equal wherever they were written.
 
     Attributes
     ----------
@@ -238,10 +236,16 @@ class Template:
     """
 
     parts: Parts
-    origin: Origin | None = field(default=None, compare=False)
+    origin: Origin | None = None
 
     def __str__(self) -> str:
         return unparse_fields(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from longshore.engine.state.job_codes import ACTIVE, OVER, JobCode
 from longshore.engine.state.run_state import RunState
@@ -37,8 +38,7 @@ _BAD_ENDS: Final[Mapping[int, RestartReason]] = {
 _UNFINISHED: Final = (*ACTIVE, JobCode.UNDECIDED)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RestartSelection:
+class RestartSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that a restart runs."""
 
     jobs: Mapping[int, RestartReason]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from longshore.config.values.templates import Field, Template, split_fields
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
@@ -54,15 +55,14 @@ def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> Clus
     return make_cluster_graph(graph, [draft.cluster() for draft in drafts.values()], cluster_of)
 
 
-@dataclass(slots=True)
-class _ClusterDraft:
+class _ClusterDraft(msgspec.Struct):
     """A cluster under construction."""
 
     number: int
     name: str
     label: str
     tags: DataId
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[Task] = msgspec.field(default_factory=list)
 
     def cluster(self) -> Cluster:
         return Cluster(name=self.name, label=self.label, tags=self.tags, tasks=tuple(self.tasks))

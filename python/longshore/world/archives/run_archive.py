@@ -16,11 +16,12 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, cast
+
+import msgspec
 
 from longshore.errors import RunUnreadableError
 from longshore.world.archives.archive_names import archive_suffix
@@ -33,8 +34,7 @@ _PIECE_B: Final = 1 << 20
 _DAMAGE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
-@dataclass(frozen=True)
-class ArchivedFile:
+class ArchivedFile(msgspec.Struct, frozen=True):
     """A file of an archive: size, SHA-256 and time of modification in nanoseconds."""
 
     size_b: int
