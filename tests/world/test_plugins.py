@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PathDistribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -68,6 +71,69 @@ def test_an_installed_package_adds_entries_and_replaces_none(installed: Path) ->
     assert all_plugins(SERVICES)["local"] == built_in_plugins(SERVICES)["local"]
     assert find_plugin(SERVICES, "slurm") == built_in_plugins(SERVICES)["slurm"]
     assert find_plugin(SERVICES, "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_read"),
+    [
+        ("berth-1.0.dist-info", "[longshore.wms]\nberth = berth:Service\n", True),
+        ("Berth.EGG-INFO", "[longshore.wms]\nberth = berth:Service\n", True),
+        ("longshore_berth-1.0.dist-info", "[longshore.wms]\nberth = berth:Service\n", True),
+        ("longshore-9.0.dist-info", "[longshore.wms]\nlocal = longshore.services.local.service:LocalService\n", False),
+        ("berth-1.0.dist-info", "[console_scripts]\nberth = berth:main\n", False),
+        ("berth-1.0.dist-info", None, False),
+        ("berth", "[longshore.wms]\nberth = berth:Service\n", False),
+    ],
+)
+def test_packages_are_described_only_where_one_registers_something(
+    name: str, text: str | None, is_read: bool, tmp_path: Path
+) -> None:
+    info = tmp_path / name
+    info.mkdir()
+    if text is not None:
+        (info / "entry_points.txt").write_text(text, "utf-8")
+    assert search_of(tmp_path, tmp_path / "absent") == (["berth"] if is_read else [], is_read)
+
+
+def test_packages_in_an_archive_are_found(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "berth.zip", "w") as archive:
+        archive.writestr("berth-1.0.dist-info/METADATA", "Name: berth\nVersion: 1.0\n")
+        archive.writestr("berth-1.0.dist-info/entry_points.txt", "[longshore.wms]\nberth = berth:Service\n")
+    assert search_of(tmp_path / "berth.zip") == (["berth"], True)
+
+
+def test_packages_that_only_a_finder_knows_are_found(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        def find_spec(self, *_: object) -> None:
+            """Find no module."""
+
+        def find_distributions(self, _context: object) -> Iterator[PathDistribution]:
+            yield PathDistribution(installed.parents[1] / "berth-1.0.dist-info")
+
+    monkeypatch.setattr(sys, "path", [str(installed)])
+    assert find_plugin(SERVICES, "berth") is None
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.setattr(sys, "path", [str(installed), "elsewhere"])
+    assert find_plugin(SERVICES, "berth") == Plugin("berth", "berth.queue.service", "Outer.Inner")
+
+
+def search_of(*places: Path) -> tuple[list[str], bool]:
+    """The services of other packages at some places, and whether these packages were described by the library."""
+    code = (
+        "import sys\nfrom longshore.world.plugins import all_plugins, built_in_plugins\n"
+        f"sys.path[:0] = {[str(place) for place in places]}\n"
+        "found = all_plugins('longshore.wms').keys() - built_in_plugins('longshore.wms').keys()\n"
+        "print(*found)\nprint('importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names, is_described = done.stdout.splitlines()
+    return names.split(), is_described == "True"
 
 
 def test_the_folder_of_a_package_is_found_without_an_import(installed: Path) -> None:

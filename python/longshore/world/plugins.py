@@ -1,15 +1,19 @@
 """Plug-in discovery: entry points by group and name, and the files that plug-in packages ship.
 
 Longshore registers its own services in the same groups. They are read from `entry_points.txt`: a checkout that is not
-installed has them, and commands that need no other plug-in do not search all installed packages.
+installed has them, and commands that need no other plug-in do not search all installed packages. Where no package
+registers anything, the search does without `importlib.metadata`.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache, reduce
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +39,8 @@ SITES: Final = "longshore.sites"
 
 _BUILT_IN: Final = Path(__file__).resolve().parent.parent / "entry_points.txt"
 _GROUPS: Final = "longshore."
+_METADATA: Final = (".dist-info", ".egg-info", "egg-info")
+_OURSELVES: Final = re.compile(r"longshore-\d")
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -129,16 +135,49 @@ def _built_in() -> dict[str, dict[str, Plugin]]:
 
 
 @cache
-def _installed(_path: tuple[str, ...]) -> dict[str, dict[str, Plugin]]:
+def _installed(path: tuple[str, ...]) -> dict[str, dict[str, Plugin]]:
     """Entries of installed packages on one search path, by group and name."""
-    from importlib.metadata import distributions  # 15 ms, which most commands need not spend
-
     groups: dict[str, dict[str, Plugin]] = {}
+    if not any(map(_may_register, path)) and not _has_other_finders():
+        return groups
+    from importlib.metadata import distributions  # 15 ms and more, which most commands need not spend
+
     for distribution in distributions():
         for point in distribution.entry_points:
             if point.group.startswith(_GROUPS):
                 groups.setdefault(point.group, {}).setdefault(point.name, _plugin(point.name, point.value))
     return groups
+
+
+def _may_register(place: str) -> bool:
+    """Return whether a package at a place of the search path may register anything for Longshore.
+
+    The names are those that `importlib.metadata` searches for; only itself knows those inside an archive.
+    """
+    try:
+        names = os.listdir(place or ".")
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    return any(_names_group(Path(place, name)) for name in names if _is_metadata(name))
+
+
+def _is_metadata(name: str) -> bool:
+    """Return whether a folder of this name may describe an installed package other than Longshore itself."""
+    return name.lower().endswith(_METADATA) and not _OURSELVES.match(name)
+
+
+def _names_group(metadata: Path) -> bool:
+    try:
+        return _GROUPS.encode() in (metadata / "entry_points.txt").read_bytes()
+    except OSError:
+        return False
+
+
+def _has_other_finders() -> bool:
+    """Return whether something other than the search path knows installed packages."""
+    return any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder)
 
 
 def _plugin(name: str, value: str, *, is_built_in: bool = False) -> Plugin:
