@@ -262,6 +262,7 @@ class EngineService(
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
         """Run the engine in the foreground until nothing of the run can move any more."""
         # Only the engine's own process imports the engine; a command that asks for a status does not.
+        from longshore.engine.run.first_report import start_first_report
         from longshore.engine.run.loop import Engine, Superseded
         from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
         from longshore.world.files.permissions import bounded_umask
@@ -294,6 +295,7 @@ class EngineService(
                 return JobState.UNKNOWN
         # Without the lock: a restart or another command meanwhile finds no engine, and this one gives way.
         engine.collect_late_facts()
+        start_first_report(run)
         wait_for_notifier(run)
         return state
 
@@ -328,6 +330,7 @@ class EngineService(
 
     def import_engine(self) -> None:
         """Import what `drive` imports; an engine on standby does so before there is a run."""
+        import longshore.engine.run.first_report
         import longshore.engine.run.loop
         import longshore.engine.run.notifier_process
         import longshore.engine.rundir.workflow_check
