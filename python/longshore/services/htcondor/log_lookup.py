@@ -28,6 +28,8 @@ class CondorLogLocator(LogLocator):
         """Per label, whether the attempts of a job share one log; the first log found decides."""
         self._missing: Counter[str] = Counter()
         """Per label, the number of jobs without any log."""
+        self._folders: dict[tuple[str, int], str] = {}
+        """Folder per label and number of folder, where each attempt of the label certainly has a log of its own."""
 
     @cached_property
     def _jobs(self) -> JobTable | None:
@@ -51,15 +53,18 @@ class CondorLogLocator(LogLocator):
 
     def paths(self, attempts: Iterable[tuple[int, str, str, int]]) -> list[str]:
         """Paths of the logs of some attempts: of most without a call, because a run has hundreds of thousands."""
-        phases, is_own = self._phases, self._has_own_logs
+        phases, folders, jobs = self._phases, self._folders, self._jobs
         found: list[str] = []
         for index, name, label, attempt in attempts:
-            if index in phases.earlier_clusters or not is_own(label):
+            number = index if jobs is None else jobs.file_number(index)
+            place = label, number // log_names.JOBS_PER_FOLDER
+            folder = folders.get(place)
+            if folder is None or index in phases.earlier_clusters:
                 found.append(self.path(index, name, label, attempt))
+                if self._has_own_logs(label):
+                    folders[place] = log_names.log_folder(label, log_names.subfolder(number))
                 continue
-            number = index if self._jobs is None else self._jobs.file_number(index)
             prefix = name if log_names.is_plain(name) else log_names.log_prefix(number, name)
-            folder = log_names.log_folder(label, log_names.subfolder(number))
             start = attempt - phases.attempts_before[index]
             found.append(f"{folder}/{prefix}.{phases.cluster[index]}.{start}.log")
         return found

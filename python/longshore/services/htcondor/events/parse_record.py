@@ -29,6 +29,7 @@ _READING: Final = "reading from file"
 """Words in the reason of a hold: the host that sends a file could not read it."""
 _NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
+_SLOT_NAME: Final = b"SlotName:"
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")
 _ALLOCATED: Final = b"\n\tMemory = "
 _ENDING: Final = re.compile(
@@ -103,10 +104,11 @@ def parse_node(body: bytes) -> str:
 
 def parse_host(body: bytes) -> str | None:
     """Host that a job was started on."""
-    begin = body.find(b"SlotName:")
+    begin = body.find(_SLOT_NAME)
     if begin >= 0:
-        slot = _line_from(body, begin + 9).strip()
-        return slot[slot.find(b"@") + 1 :].decode("utf-8", "replace")
+        end = body.find(b"\n", begin)
+        slot = body[begin + len(_SLOT_NAME) : end if end >= 0 else len(body)]
+        return slot[slot.find(b"@") + 1 :].strip().decode("utf-8", "replace")
     found = _SLOT.search(body)
     return next(word for word in found.groups() if word).decode("utf-8", "replace") if found else None
 

@@ -6,7 +6,6 @@ attempts are delayed until their end is known. No other job depends on them unle
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -20,8 +19,8 @@ _SUBMIT: Final = b"%03d" % EventType.SUBMIT
 _EXECUTE: Final = b"%03d" % EventType.EXECUTE
 _TERMINATED: Final = b"%03d" % EventType.TERMINATED
 _ABORTED: Final = b"%03d" % EventType.ABORTED
-_CLUSTER: Final = re.compile(rb"\d{1,9}")
-"""Numbers of clusters that are handled briefly."""
+_MOST_DIGITS: Final = 9
+"""Digits of the numbers of clusters that are handled briefly."""
 _HANDLED: Final = frozenset(b"%03d" % event_type for event_type in (EventType.SUBMIT, *RECORD_HANDLERS))
 
 
@@ -74,7 +73,9 @@ class BriefEventBuilder:
     def _success(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
         began = self._execute_texts[cluster]
         started, ended = self._log.parse_time(began, cluster), self._log.parse_time(end, cluster)
-        if started is None or ended is None or not (_CLUSTER.fullmatch(cluster) and parse_record.is_success(end)):
+        if started is None or ended is None or not (cluster.isdigit() and parse_record.is_success(end)):
+            return None
+        if len(cluster) > _MOST_DIGITS:
             return None
         host = parse_record.parse_host(began) if self._with_attempts else None
         if self._with_attempts and not host:
@@ -85,7 +86,8 @@ class BriefEventBuilder:
             return None
         peak_memory_b, _ = parse_record.parse_memory_row(end)
         cpu_s = parse_record.parse_cpu_s(end) if self._with_attempts else None
-        return AttemptSucceeded(*attempt, started, ended, max(0.0, ended - started), peak_memory_b, host, ended, cpu_s)
+        run_s = ended - started if ended > started else 0.0
+        return AttemptSucceeded(*attempt, started, ended, run_s, peak_memory_b, host, ended, cpu_s)
 
     def _convert_delayed(self, clusters: Iterable[bytes]) -> Iterator[Event]:
         """Pass delayed records of these clusters to `EventBuilder`."""

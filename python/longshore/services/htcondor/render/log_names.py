@@ -14,7 +14,7 @@ from typing import Final
 
 from longshore.contract.context import file_name
 
-_JOBS_PER_FOLDER: Final = 500
+JOBS_PER_FOLDER: Final = 500
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,.~^-]{1,150}", re.ASCII)
 _SPECIAL: Final = re.compile(r"[^A-Za-z0-9_@%+=:,.~^-]", re.ASCII)
 ATTEMPT: Final = "$$([(NumJobStarts?:0)+1])"
@@ -34,13 +34,13 @@ def log_folder(label: str, subfolder: str) -> str:
 
 def log_folders(labels: Iterable[str]) -> Iterator[str]:
     """The directories of all logs, each once, given the label of each job."""
-    found = dict.fromkeys((label, index // _JOBS_PER_FOLDER) for index, label in enumerate(labels))
-    return (log_folder(label, subfolder(place * _JOBS_PER_FOLDER)) for label, place in found)
+    found = dict.fromkeys((label, index // JOBS_PER_FOLDER) for index, label in enumerate(labels))
+    return (log_folder(label, subfolder(place * JOBS_PER_FOLDER)) for label, place in found)
 
 
 def subfolder(index: int) -> str:
     """Last part of the directory of a job's logs; 500 jobs share it."""
-    return f"{index // _JOBS_PER_FOLDER:02}"
+    return f"{index // JOBS_PER_FOLDER:02}"
 
 
 def log_prefix(number: int, name: str) -> str:
