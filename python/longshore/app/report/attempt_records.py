@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import starmap
 from typing import TypeAlias
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from longshore.model.run.attempt import Attempt, AttemptMeasures
@@ -14,8 +15,14 @@ from longshore.model.run.states import Cause
 
 _Key: TypeAlias = tuple[int, int]
 """Job and number of an attempt."""
-_Draft: TypeAlias = Submitting | tuple[Submitting, str] | tuple[Submitting, str | None, Started]
-"""Events of an attempt that was submitted and has not ended: its submission, the workload manager's id, its start."""
+
+
+class _Draft(msgspec.Struct, gc=False):
+    """Events of an attempt that was submitted and has not ended, and the workload manager's id."""
+
+    submission: Submitting
+    wms_id: str | None = None
+    start: Started | None = None
 
 
 class AttemptRecords:
@@ -63,7 +70,7 @@ class AttemptRecords:
                 self._members[event.b] = event.jobs
                 for member in event.jobs:
                     if member[0] in jobs:
-                        records[member] = event
+                        records[member] = _Draft(event)
             elif type(event) is Submitted:
                 self._note_answer(event)
             elif type(event) is Started:
@@ -77,20 +84,16 @@ class AttemptRecords:
     def _note_answer(self, answer: Submitted) -> None:
         for key in self._members.pop(answer.b, ()):
             record = self._records.get(key)
-            if type(record) is Submitting:
-                self._records[key] = (record, answer.id)
-            elif isinstance(record, tuple) and len(record) == 3:
-                self._records[key] = (record[0], answer.id, record[2])
+            if type(record) is _Draft:
+                record.wms_id = answer.id
             elif record is not None:
                 self._records[key] = replace(_attempt(key, record), wms_id=answer.id)
 
     def _note_start(self, start: Started) -> None:
         key = (start.j, start.a)
         record = self._records.get(key)
-        if type(record) is tuple and len(record) == 2:
-            self._records[key] = (*record, start)
-        elif type(record) is Submitting:
-            self._records[key] = (record, None, start)
+        if type(record) is _Draft:
+            record.start = start
         else:
             self._records[key] = _with_start(_attempt(key, record), start)
 
@@ -107,8 +110,8 @@ class AttemptRecords:
     def _note_end(self, end: Ended) -> None:
         key = (end.j, end.a)
         record = self._records.get(key)
-        if type(record) is tuple and len(record) == 3 and _is_plain(end):
-            self._records[key] = _success(*record, end)
+        if type(record) is _Draft and record.start is not None and _is_plain(end):
+            self._records[key] = _success(record.submission, record.wms_id, record.start, end)
         elif end.j in self._jobs:
             self._lost.discard(key)
             self._records[key] = _with_end(_attempt(key, record), end)
@@ -147,15 +150,15 @@ def _attempt(key: _Key, record: Attempt | AttemptMeasures | _Draft | None) -> At
         return Attempt(clock="host", seen_wait_s=values.pop("wait_s"), **values)
     if record is None:
         return Attempt(job=key[0], number=key[1])
-    submission = record if isinstance(record, Submitting) else record[0]
+    submission = record.submission
     attempt = Attempt(
         job=key[0],
         number=key[1],
-        wms_id=record[1] if isinstance(record, tuple) else None,
+        wms_id=record.wms_id,
         requested=submission.request,
         submitted_at=submission.t,
     )
-    return _with_start(attempt, record[2]) if isinstance(record, tuple) and len(record) == 3 else attempt
+    return _with_start(attempt, record.start) if record.start is not None else attempt
 
 
 def _is_unfinished(record: Attempt | AttemptMeasures | _Draft) -> bool:
