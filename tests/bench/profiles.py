@@ -28,7 +28,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs
-from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
+from longshore.plan.transform import SharedSettings, compile_profiles, make_job, transform
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path
@@ -111,7 +111,7 @@ def resolve_values(clustered: ClusteredGraph, config: Config) -> None:
     kinds = cluster_profiles(clustered, config)
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
-    each = zip(nodes, compositions(nodes), strict=True)
+    each = zip(nodes, clustered.compositions, strict=True)
     collections.deque(
         (make_job(cluster, kind, kinds[kind], shared, clustered.source) for cluster, kind in each), maxlen=0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -222,7 +223,12 @@ def command_program(command: Command) -> str | None:
     word = command.replace("\t", " ").lstrip(" ").partition(" ")[0]
     if word == SHELL:
         return None if command_argv(command)[:2] == (SHELL, "-c") else word
-    return word if word and not _BUILT_IN.fullmatch(word) else None
+    return word if word and not _is_built_in(word) else None
+
+
+@lru_cache(maxsize=256)
+def _is_built_in(word: str) -> bool:
+    return _BUILT_IN.fullmatch(word) is not None
 
 
 def shell_program(command: Command) -> str | None:

@@ -67,21 +67,6 @@ def free_names(clustered: ClusteredGraph) -> dict[ClusterMember, frozenset[str]]
     }
 
 
-def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
-    """Composition of each cluster."""
-    alone: dict[tuple[str, str | None, str], Composition] = {}
-    for cluster in clusters:
-        if len(cluster.tasks) > 1:
-            yield cluster.composition()
-            continue
-        # By far the most have one task, and there are few kinds of these.
-        key = (cluster.label, cluster.section, cluster.tasks[0].label)
-        found = alone.get(key)
-        if found is None:
-            found = alone[key] = cluster.composition()
-        yield found
-
-
 def compile_profiles(
     clustered: ClusteredGraph, compiled: Callable[[ClusterMember, frozenset[str]], JobProfile]
 ) -> dict[Composition, ClusterProfile]:
@@ -98,7 +83,7 @@ def compile_profiles(
         with errors.collect():
             members[member] = compiled(member, free)
     errors.raise_errors()
-    kinds = dict.fromkeys(compositions(clustered.dag.nodes))
+    kinds = dict.fromkeys(clustered.compositions)
     return {
         kind: combine_profiles(
             kind.section, kind.label, kind.tasks, {member.label: members[member] for member in kind.members()}
@@ -125,7 +110,7 @@ def transform(
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
     source = clustered.source
-    kinds = compositions(nodes)
+    kinds = clustered.compositions
     jobs = (make_job(cluster, kind, profiles[kind], shared, source) for cluster, kind in zip(nodes, kinds, strict=True))
     ordered = make_orderings(orderings, clustered.dag) if orderings else ()
     try:
@@ -201,6 +186,9 @@ def _success_files(cluster: Cluster, settings: JobSettings, values: Sequence[_Va
 
 def _replaces_command(cluster: Cluster, profile: ClusterProfile) -> bool:
     """Whether the configuration replaces the command of a task, such as a replay: its outputs are of that command."""
+    if len(cluster.tasks) == 1 and cluster.tasks[0].command is None:
+        # As nearly all.
+        return False
     return any(task.command is not None and profile.parts[task.label].command is not None for task in cluster.tasks)
 
 

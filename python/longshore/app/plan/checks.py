@@ -32,7 +32,6 @@ from longshore.model.tasks.cluster import ClusteredGraph, Composition
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.transform import compositions
 
 _LISTING_THRESHOLD: Final = 32
 """Files per folder above which one listing is faster than a query each, and loads the file server less."""
@@ -74,7 +73,7 @@ def check_commands(
         return
     count: Counter[str] = Counter()
     first: dict[str, str] = {}
-    for cluster, kind in zip(clustered.dag.nodes, compositions(clustered.dag.nodes), strict=True):
+    for cluster, kind in zip(clustered.dag.nodes, clustered.compositions, strict=True):
         parts = profiles[kind].parts
         for task in cluster.tasks:
             if task.command is None and parts[task.label].command is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -68,9 +70,31 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return Composition(self.label, self.section or self.label, counted)
 
 
-class ClusteredGraph(msgspec.Struct, frozen=True, kw_only=True):
+class ClusteredGraph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All clusters of a payload and their dependencies."""
 
     name: str
     dag: Dag[Cluster]
     source: TaskGraph
+
+    @cached_property
+    def compositions(self) -> Sequence[Composition]:
+        """Composition of each cluster; equal ones are one object."""
+        return list(_compositions(self.dag.nodes))
+
+
+def _compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
+    alone: dict[tuple[str, str | None, str], Composition] = {}
+    shared: dict[Composition, Composition] = {}
+    for cluster in clusters:
+        if len(cluster.tasks) > 1:
+            found = cluster.composition()
+            yield shared.setdefault(found, found)
+            continue
+        # By far the most have one task, and there are few kinds of these.
+        key = (cluster.label, cluster.section, cluster.tasks[0].label)
+        kind = alone.get(key)
+        if kind is None:
+            found = cluster.composition()
+            kind = alone[key] = shared.setdefault(found, found)
+        yield kind

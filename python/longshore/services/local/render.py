@@ -45,7 +45,9 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
             surroundings = shared[key] = _surroundings(job, run_dir)
         around_name = None if job.environment else surroundings.around_name
         before, after = around_name or _around_name(job, run_dir)
-        command = full_command(substitute_files(job.command, paths), job.settings)
+        command = substitute_files(job.command, paths)
+        if not surroundings.has_plain_commands:
+            command = full_command(command, job.settings)
         log = folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags)
         own = f"{_NAME}={job.name}"
         # Nearly all names are such, and need no quotation marks.
@@ -59,11 +61,13 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
 class _Surroundings(NamedTuple):
     """The parts of the table that jobs of the same settings share.
 
-    `folder` is their working directory. `around_name` holds the variables before and after the one with the job's name;
+    `folder` is their working directory. `has_plain_commands` tells that nothing precedes or follows their commands.
+    `around_name` holds the variables before and after the one with the job's name;
     ``None`` where other variables depend on the job too.
     """
 
     folder: str
+    has_plain_commands: bool
     around_name: tuple[str, str] | None
 
 
@@ -72,7 +76,8 @@ def _surroundings(job: Job, run_dir: str) -> _Surroundings:
     is_shared = not any(_NAME in value for value in settings.environment.values())
     folder = _one_line(settings.working_directory or run_dir)
     plain = msgspec.structs.replace(job, environment={})
-    return _Surroundings(folder, _around_name(plain, run_dir) if is_shared else None)
+    has_plain_commands = full_command("true", settings) == "true"
+    return _Surroundings(folder, has_plain_commands, _around_name(plain, run_dir) if is_shared else None)
 
 
 def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
