@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
+from tests.journal_lines import lines_of
 
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.chain import life_path
+from longshore.engine.launch.new_life import start_life
+from longshore.engine.rundir.engine_lock import lock_run
 from longshore.errors import SubmissionRefusedError
+from longshore.model.run.event import FORMAT, Life
 from longshore.services.local.service import LocalService
 from longshore.testing.runs import write_run
 
@@ -23,3 +30,24 @@ def test_an_engine_without_a_log_is_told_with_the_way_out(run: RunPaths) -> None
         LocalService().start_engine(run, "resume")
     assert caught.value.message.startswith(f"the engine of '{run.root}' cannot be started: '{run.engine_log}'")
     assert caught.value.hint == f"Remove the cause, then: longshore resume '{run.root}'"
+
+
+REFUSED = [sys.executable, "-c", "raise SystemExit('it already has an engine')"]
+"""Command of an engine that finds another one."""
+
+
+def test_an_engine_that_gives_way_to_one_about_to_begin_is_not_told_as_a_failure(run: RunPaths) -> None:
+    path = life_path(run.journal, 1)
+    other = Life(v=FORMAT, life=1, t=9.0, host="here", pid=7, boot="b", by="resume")
+    later = Timer(0.5, lambda: path.write_bytes(lines_of([other])))
+    later.start()
+    with lock_run(run), pytest.raises(SubmissionRefusedError) as caught:
+        start_life(run, REFUSED)
+    assert caught.value.message.startswith("engine 1 (process 7 of '")
+    assert caught.value.message.endswith(f"has just taken '{run.root}' over, and this command did not")
+
+
+def test_an_engine_that_ends_at_once_did_not_begin(run: RunPaths) -> None:
+    with pytest.raises(SubmissionRefusedError) as caught:
+        start_life(run, REFUSED)
+    assert caught.value.message == f"the engine of '{run.root}' did not begin: it already has an engine"

@@ -10,6 +10,7 @@ from typing import Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.engine.journal.journal import newest_life
+from longshore.engine.rundir.engine_lock import has_local_engine
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
@@ -69,12 +70,14 @@ def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: 
     while True:
         # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
+        # Another engine that has the lock may be about to begin its life.
+        other_begins = over and has_local_engine(run)
         new = _new_lives(run, known_lives)
         if any(life.pid == process.pid and life.host == host_name() for life in new):
             # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
-        if over or time.monotonic() > deadline:
+        if (over and (new or not other_begins)) or time.monotonic() > deadline:
             process.kill()
             process.wait()
             if new:
