@@ -24,7 +24,7 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import RestartChanges
-from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
+from longshore.errors import RunNotFoundError, RunUnreadableError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import (
     Ended,
     Event,
@@ -367,3 +367,13 @@ def test_a_damaged_header_with_a_label_of_no_job_is_reported(tmp_path: Path) -> 
     report = report_run(run.opened, details=True)
     assert sum(report.labels["none"].values()) == 0
     assert sum(report.counts.values()) == 6
+
+
+def test_damage_is_not_told_of_files_that_another_engine_has_begun_to_write(written: WrittenRun) -> None:
+    written.begin()
+    written.journal.write_bytes(written.journal.read_bytes().replace(b"submit", b"resume", 1))
+    refuse_damage(written.opened)
+    written.run.engine_lock.unlink()
+    written.opened.forget_damage()
+    with pytest.raises(SubmissionRefusedError, match="are damaged"):
+        refuse_damage(written.opened)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
 
+import msgspec
 import pytest
 from tests.journal_lines import lines_of
 
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import life_path
-from longshore.engine.launch.new_life import start_life
+from longshore.engine.launch.new_life import refuse_if_alive, start_life
 from longshore.engine.rundir.engine_lock import lock_run
+from longshore.engine.rundir.liveness import is_engine_alive
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import FORMAT, Life
 from longshore.services.local.service import LocalService
 from longshore.testing.runs import write_run
+from longshore.world.host import boot_id, host_name
 
 
 @pytest.fixture
@@ -45,6 +50,19 @@ def test_an_engine_that_gives_way_to_one_about_to_begin_is_not_told_as_a_failure
         start_life(run, REFUSED)
     assert caught.value.message.startswith("engine 1 (process 7 of '")
     assert caught.value.message.endswith(f"has just taken '{run.root}' over, and this command did not")
+
+
+def test_an_engine_about_to_begin_is_the_one_that_is_told(run: RunPaths) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    gone = Life(v=FORMAT, life=1, t=9.0, host=host_name(), pid=process.pid, boot=boot_id(), by="submit")
+    life_path(run.journal, 1).write_bytes(lines_of([gone]))
+    here = msgspec.structs.replace(gone, life=2, pid=os.getpid(), by="resume")
+    later = Timer(0.5, lambda: life_path(run.journal, 2).write_bytes(lines_of([here])))
+    later.start()
+    with lock_run(run), pytest.raises(SubmissionRefusedError) as caught:
+        refuse_if_alive(run, is_engine_alive)
+    assert f"its engine is alive: engine 2 (process {os.getpid()} of '" in caught.value.message
 
 
 def test_an_engine_that_ends_at_once_did_not_begin(run: RunPaths) -> None:

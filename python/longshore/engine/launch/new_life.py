@@ -18,7 +18,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
 from longshore.world.files.read_file import open_stream
-from longshore.world.host import host_name
+from longshore.world.host import boot_id, host_name, process_command
 from longshore.world.processes.detach import start_detached
 from longshore.world.processes.standby import start_from_standby
 from longshore.world.runs.find_run import hint_reference
@@ -70,19 +70,21 @@ def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: 
     while True:
         # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
-        # Another engine that has the lock may be about to begin its life.
-        other_begins = over and has_local_engine(run)
+        # Looked for before its life is.
+        other_begins = over and _is_about_to_begin(run)
         new = _new_lives(run, known_lives)
         if any(life.pid == process.pid and life.host == host_name() for life in new):
             # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
-        if (over and (new or not other_begins)) or time.monotonic() > deadline:
+        if (over and not other_begins) or time.monotonic() > deadline:
             process.kill()
             process.wait()
-            if new:
+            # It may have begun before this command counted the lives.
+            other = new[-1] if new else newest_life(run.journal) if has_local_engine(run) else None
+            if other is not None:
                 raise SubmissionRefusedError(
-                    f"{describe_engine(run, new[-1])} has just taken '{run.root}' over, and this command did not",
+                    f"{describe_engine(run, other)} has just taken '{run.root}' over, and this command did not",
                     hint="There is nothing to do: that engine runs it.",
                 )
             raise _not_begun_error(run, log_size)
@@ -117,9 +119,22 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
                 f"{hint_reference(run)} --take-over",
             )
         has_ended = state in TERMINAL_STATES and snapshot and life and snapshot.life == life.life
-        if not has_ended or time.monotonic() > deadline:
-            raise _alive_error(run, snapshot, life, state)
+        # Then there will be a life that tells which engine it is.
+        is_other = _is_about_to_begin(run)
+        if not (has_ended or is_other) or time.monotonic() > deadline:
+            raise _alive_error(run, snapshot, None if is_other else life, state)
         time.sleep(_POLL_S)
+
+
+def _is_about_to_begin(run: RunPaths) -> bool:
+    """Return whether an engine has the lock whose life has not begun: the newest life is of one that has left."""
+    if not has_local_engine(run):
+        return False
+    try:
+        life = newest_life(run.journal)
+    except (LongshoreError, OSError):
+        return False
+    return life is None or ((life.host, life.boot) == (host_name(), boot_id()) and not process_command(life.pid))
 
 
 def _alive_error(
