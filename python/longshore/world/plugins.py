@@ -1,8 +1,8 @@
 """Plug-in discovery: entry points by group and name, and the files that plug-in packages ship.
 
 Longshore registers its own services in the same groups. They are read from `entry_points.txt`: a checkout that is not
-installed has them, and commands that need no other plug-in do not search all installed packages. Where no package
-registers anything, the search does without `importlib.metadata`.
+installed has them, and commands that need no other plug-in do not search all installed packages. Where no package in a
+folder of the search path registers anything, and none is elsewhere, the search does without `importlib.metadata`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _installed(path: tuple[str, ...]) -> dict[str, dict[str, Plugin]]:
 def _may_register(place: str) -> bool:
     """Return whether a package at a place of the search path may register anything for Longshore.
 
-    The names are those that `importlib.metadata` searches for; only itself knows those inside an archive.
+    The names are those that `importlib.metadata` searches for. Only it knows what an archive holds.
     """
     try:
         names = os.listdir(place or ".")

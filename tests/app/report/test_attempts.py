@@ -168,3 +168,19 @@ def test_facts_that_came_later_stand_with_their_attempt_only() -> None:
     assert [isinstance(end, Ended) and (end.rss_b, end.exit) for end in ends] == [(70, 3)] * 2
     assert newest.end(1, 1) == TOLD[5], "a lost attempt has no facts"
     assert max(attempts.peak_memory_b) == 70
+
+
+def test_a_start_that_a_later_engine_tells_again_without_a_host_keeps_the_first() -> None:
+    records = AttemptRecords(range(1), 1)
+    records.add(
+        [
+            Submitting(n=1, t=1.0, b="x", tag="x", jobs=((0, 1),)),
+            Submitted(n=2, t=2.0, b="x", id="7"),
+            Started(n=3, t=3.0, j=0, a=1, host="node1", at=2.5),
+            Started(n=4, t=9.0, j=0, a=1),
+        ]
+    )
+    (attempt,) = records.of(0)
+    assert (attempt.host, attempt.wms_id) == ("node1", "7")
+    records.add([Lost(n=5, t=10.0, j=0, a=1, why="gone")])
+    assert records.of(0)[0].host == "node1"

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
+from longshore.app.control import resume
 from longshore.app.control.accept_loss import refuse_damage
 from longshore.app.control.restart import plan_restart
 from longshore.app.inspect.logs import LogFollower
@@ -372,8 +373,9 @@ def test_a_damaged_header_with_a_label_of_no_job_is_reported(tmp_path: Path) -> 
 def test_damage_is_not_told_of_files_that_another_engine_has_begun_to_write(written: WrittenRun) -> None:
     written.begin()
     written.journal.write_bytes(written.journal.read_bytes().replace(b"submit", b"resume", 1))
-    refuse_damage(written.opened)
-    written.run.engine_lock.unlink()
-    written.opened.forget_damage()
+    resume._refuse_damage(written.opened)
     with pytest.raises(SubmissionRefusedError, match="are damaged"):
         refuse_damage(written.opened)
+    written.run.engine_lock.unlink()
+    with pytest.raises(SubmissionRefusedError, match="are damaged"):
+        resume._refuse_damage(written.opened)

@@ -32,8 +32,7 @@ def refuse_damage(opened: OpenRun) -> None:
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
-    # An engine that began meanwhile may be writing just what was read; it is not for this command to judge it.
-    if (found := _find_damages(opened)) and opened.is_alive() is not True:
+    if found := _find_damages(opened):
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise SubmissionRefusedError(
             f"records of run '{opened.card.id}' are damaged: {found[0]}{more}",

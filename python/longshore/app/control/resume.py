@@ -14,6 +14,7 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_erro
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
+from longshore.errors import SubmissionRefusedError
 from longshore.model.run.states import JobState
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, is_own_run, require_access
@@ -45,7 +46,7 @@ def resume(
     lost = accept_loss(opened) if loss_accepted else ()
     refuse_changed_files(opened.run)
     if opened.is_alive() is False:
-        refuse_damage(opened)
+        _refuse_damage(opened)
     with explain_interruption(opened, "a new engine may have started"):
         submission = service.resume(opened.run, take_over=take_over, force=force)
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
@@ -53,6 +54,16 @@ def resume(
         again = f"; to run again what failed: longshore restart {opened.reference}" if _has_failed(opened) else ""
         return ResumeResult(notes=(*notes, f"nothing to resume: every job of the run is over{again}"))
     return ResumeResult(notes=(*notes, *_copy_notes(opened), *submission.notes), has_started=True)
+
+
+def _refuse_damage(opened: OpenRun) -> None:
+    """Refuse to continue a damaged run, unless an engine began meanwhile, which may be writing just what was read."""
+    try:
+        refuse_damage(opened)
+    except SubmissionRefusedError:
+        # The service refuses the run then, and says which engine it is.
+        if opened.is_alive() is not True:
+            raise
 
 
 def _has_failed(opened: OpenRun) -> bool:

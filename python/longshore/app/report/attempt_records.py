@@ -92,7 +92,7 @@ class AttemptRecords:
     def _note_start(self, start: Started) -> None:
         key = (start.j, start.a)
         record = self._records.get(key)
-        if type(record) is _Draft:
+        if type(record) is _Draft and record.start is None:
             record.start = start
         else:
             self._records[key] = _with_start(_attempt(key, record), start)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths, Unreachable
@@ -18,7 +20,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
 from longshore.world.files.read_file import open_stream
-from longshore.world.host import boot_id, host_name, process_command
+from longshore.world.host import boot_id, host_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.processes.standby import start_from_standby
 from longshore.world.runs.find_run import hint_reference
@@ -71,17 +73,17 @@ def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: 
         # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
         # Looked for before its life is.
-        other_begins = over and _is_about_to_begin(run)
+        other_begins = over and _is_another_about_to_begin(run)
         new = _new_lives(run, known_lives)
         if any(life.pid == process.pid and life.host == host_name() for life in new):
             # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
-        if (over and not other_begins) or time.monotonic() > deadline:
+        if (over and (new or not other_begins)) or time.monotonic() > deadline:
             process.kill()
             process.wait()
             # It may have begun before this command counted the lives.
-            other = new[-1] if new else newest_life(run.journal) if has_local_engine(run) else None
+            other = new[-1] if new else _begun_engine(run)
             if other is not None:
                 raise SubmissionRefusedError(
                     f"{describe_engine(run, other)} has just taken '{run.root}' over, and this command did not",
@@ -120,21 +122,44 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
             )
         has_ended = state in TERMINAL_STATES and snapshot and life and snapshot.life == life.life
         # Then there will be a life that tells which engine it is.
-        is_other = _is_about_to_begin(run)
+        is_other = _is_another_about_to_begin(run)
         if not (has_ended or is_other) or time.monotonic() > deadline:
             raise _alive_error(run, snapshot, None if is_other else life, state)
         time.sleep(_POLL_S)
 
 
-def _is_about_to_begin(run: RunPaths) -> bool:
-    """Return whether an engine has the lock whose life has not begun: the newest life is of one that has left."""
-    if not has_local_engine(run):
+def _begun_engine(run: RunPaths) -> Life | None:
+    """Return the life of the engine of this host that has the lock, if that life has begun."""
+    with suppress(LongshoreError, OSError):
+        life = newest_life(run.journal) if has_local_engine(run) else None
+        if life is not None and life.host == host_name() and not _has_left(life):
+            return life
+    return None
+
+
+def _is_another_about_to_begin(run: RunPaths) -> bool:
+    """Return whether an engine has the lock whose life has not begun: that of the newest life has left."""
+    with suppress(LongshoreError, OSError):
+        if has_local_engine(run):
+            life = newest_life(run.journal)
+            return life is None or _has_left(life)
+    return False
+
+
+def _has_left(life: Life) -> bool:
+    """Return whether the engine of a life was on this host, and is certainly no process any more."""
+    if life.host != host_name():
         return False
+    if life.boot != boot_id():
+        return True
     try:
-        life = newest_life(run.journal)
-    except (LongshoreError, OSError):
+        os.kill(life.pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        # It is another user's.
         return False
-    return life is None or ((life.host, life.boot) == (host_name(), boot_id()) and not process_command(life.pid))
+    return False
 
 
 def _alive_error(

@@ -19,7 +19,8 @@ unasked."""
 def start_first_report(run: RunPaths) -> None:
     """Start a report of all jobs if the journal is large: it stores what later reports go on from.
 
-    The run is over, and needs nothing of it: nobody waits for that process, and its failure has no effect.
+    The run is over, and needs nothing of it: nobody waits for that process, and its failure has no effect. Where the
+    engine is itself a job, a workload manager may end it with the job; the first report then takes its time as ever.
     """
     try:
         size = sum(path.stat().st_size for _, path in lives(run.journal))
