@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from longshore.app.submit.stage_results import StageResult
+
 if TYPE_CHECKING:
-    from longshore.app.submit.stage_results import StageResult
     from longshore.model.run.report import TextPrinter
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.engine.journal.journal import newest_life
-from longshore.engine.rundir.engine_lock import has_local_engine
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
@@ -20,7 +17,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
 from longshore.world.files.read_file import open_stream
-from longshore.world.host import boot_id, host_name
+from longshore.world.host import host_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.processes.standby import start_from_standby
 from longshore.world.runs.find_run import hint_reference
@@ -72,21 +69,17 @@ def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: 
     while True:
         # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
-        # Looked for before its life is.
-        other_begins = over and _is_another_about_to_begin(run)
         new = _new_lives(run, known_lives)
         if any(life.pid == process.pid and life.host == host_name() for life in new):
             # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
-        if (over and (new or not other_begins)) or time.monotonic() > deadline:
+        if over or time.monotonic() > deadline:
             process.kill()
             process.wait()
-            # It may have begun before this command counted the lives.
-            other = new[-1] if new else _begun_engine(run)
-            if other is not None:
+            if new:
                 raise SubmissionRefusedError(
-                    f"{describe_engine(run, other)} has just taken '{run.root}' over, and this command did not",
+                    f"{describe_engine(run, new[-1])} has just taken '{run.root}' over, and this command did not",
                     hint="There is nothing to do: that engine runs it.",
                 )
             raise _not_begun_error(run, log_size)
@@ -121,45 +114,9 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
                 f"{hint_reference(run)} --take-over",
             )
         has_ended = state in TERMINAL_STATES and snapshot and life and snapshot.life == life.life
-        # Then there will be a life that tells which engine it is.
-        is_other = _is_another_about_to_begin(run)
-        if not (has_ended or is_other) or time.monotonic() > deadline:
-            raise _alive_error(run, snapshot, None if is_other else life, state)
+        if not has_ended or time.monotonic() > deadline:
+            raise _alive_error(run, snapshot, life, state)
         time.sleep(_POLL_S)
-
-
-def _begun_engine(run: RunPaths) -> Life | None:
-    """Return the life of the engine of this host that has the lock, if that life has begun."""
-    with suppress(LongshoreError, OSError):
-        life = newest_life(run.journal) if has_local_engine(run) else None
-        if life is not None and life.host == host_name() and not _has_left(life):
-            return life
-    return None
-
-
-def _is_another_about_to_begin(run: RunPaths) -> bool:
-    """Return whether an engine has the lock whose life has not begun: that of the newest life has left."""
-    with suppress(LongshoreError, OSError):
-        if has_local_engine(run):
-            life = newest_life(run.journal)
-            return life is None or _has_left(life)
-    return False
-
-
-def _has_left(life: Life) -> bool:
-    """Return whether the engine of a life was on this host, and is certainly no process any more."""
-    if life.host != host_name():
-        return False
-    if life.boot != boot_id():
-        return True
-    try:
-        os.kill(life.pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:
-        # It is another user's.
-        return False
-    return False
 
 
 def _alive_error(
