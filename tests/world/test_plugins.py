@@ -125,15 +125,14 @@ def search_of(*places: Path) -> tuple[list[str], bool]:
         "found = all_plugins('longshore.wms').keys() - built_in_plugins('longshore.wms').keys()\n"
         "print(*found)\nprint('importlib.metadata' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    names, is_described = done.stdout.splitlines()
+    names, is_described = output_of(code).splitlines()
     return names.split(), is_described == "True"
+
+
+def output_of(code: str) -> str:
+    """What a fresh Python prints."""
+    line, env = [sys.executable, "-c", code], {"PYTHONPATH": str(PACKAGE.parent)}
+    return subprocess.run(line, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_folder_of_a_package_is_found_without_an_import(installed: Path) -> None:
@@ -153,14 +152,7 @@ def test_a_built_in_entry_is_found_without_a_search_of_installed_packages() -> N
         "import sys\nfrom longshore.app.configure.service_lookup import find_service\nfind_service('slurm')\n"
         "print('importlib.metadata' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"
+    assert output_of(code) == "False\n"
 
 
 class Derived(LocalService):

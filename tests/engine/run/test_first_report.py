@@ -54,14 +54,17 @@ def test_small_and_huge_journals_are_left_to_who_asks(
     size = run.journal.stat().st_size
     monkeypatch.setattr(first_report, "_LEAST_B", size)
     monkeypatch.setattr(first_report, bound, size + 1 if bound == "_LEAST_B" else size - 1)
-    monkeypatch.setattr(subprocess, "Popen", lambda *_args, **_options: pytest.fail("it was started"))
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_options: started.append(command))
     start_first_report(run.run)
+    assert not started
 
 
 def test_a_process_that_cannot_be_started_has_no_effect(run: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_report, "_LEAST_B", 0)
     monkeypatch.setattr(sys, "executable", str(run.run.root / "absent"))
     start_first_report(run.run)
+    assert not (run.run.cache / "replay.msgpack").exists()
 
 
 def test_the_engine_starts_it_when_the_run_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
