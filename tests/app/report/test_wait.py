@@ -31,9 +31,31 @@ def test_waiting_for_a_removed_run_is_an_error(tmp_path: Path) -> None:
         wait_for_end(opened(tmp_path / "gone"), lambda _: None)
 
 
-def test_waiting_for_a_damaged_run_is_an_error(tmp_path: Path) -> None:
+def test_waiting_for_a_damaged_run_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait, "_REMOVAL_S", 0.0)
     with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl"):
         wait_for_end(opened(tmp_path), lambda _: None)
+
+
+def test_a_directory_that_lost_a_file_first_is_told_as_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = silent_run(tmp_path / "run", 0)
+    run.run.workflow.unlink()
+    monkeypatch.setattr(wait, "pause_after_poll", lambda *_: shutil.rmtree(run.run.root))
+    with pytest.raises(RunNotFoundError, match="is gone: the run directory was removed or moved"):
+        wait_for_end(run, lambda _: None)
+
+
+def test_a_whole_directory_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = silent_run(tmp_path / "run", 0)
+    run.run.card.write_text("{}")
+    run.run.workflow.write_text("no JSON\n")
+
+    def refuse(*_: float) -> None:
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr(wait, "pause_after_poll", refuse)
+    with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl"):
+        wait_for_end(run, lambda _: None)
 
 
 def test_opening_a_missing_directory_is_an_error(tmp_path: Path) -> None:

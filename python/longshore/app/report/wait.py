@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.app.runs.poll import pause_after_poll
 from longshore.contract.capabilities import HoldRules
-from longshore.contract.context import Unreachable
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+
+_REMOVAL_S: Final = 2.0
+"""Longest wait for the rest of a run directory to go, once it lacks a file that every run has."""
 
 
 def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False) -> RunReport:
@@ -38,12 +42,23 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary:
             now = time.monotonic()
             pause_after_poll(now - began, waited_s=now - first)
     except RunNotFoundError:
-        if not is_missing(opened.run.root):
+        if not _is_removed(opened.run):
             raise
         raise RunNotFoundError(
             f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",
             hint="If it was moved, name the run by its new path.",
         ) from None
+
+
+def _is_removed(run: RunPaths) -> bool:
+    """Tell whether a run directory is gone; one that is being removed loses its files first."""
+    until = time.monotonic() + _REMOVAL_S
+    while not is_missing(run.root):
+        is_whole = not is_missing(run.card) and not is_missing(run.workflow)
+        if is_whole or time.monotonic() >= until:
+            return False
+        pause_after_poll(0.0)
+    return True
 
 
 def is_over(opened: OpenRun, report: RunReport) -> bool:
