@@ -80,7 +80,7 @@ NOT_COVERED: Final = {
     "status.json": "can be made again",
     "cleaned.json": "explains which logs were removed",
     "engine.log": "for people",
-    "engine.lock": "has no content that anything relies on",
+    "engine.lock": "names the process that holds it, for messages",
     "submitting.json": "exists only during a submission",
     "wms/overrides.dag, wms/run.dag.*": "changed by the workload manager, by restarts and by hand",
     "saved graphs": "bps_clustered_qgraph and bps_generic_workflow; nothing relies on them",

@@ -10,6 +10,7 @@ from typing import Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.engine.journal.journal import newest_life
+from longshore.engine.rundir.engine_lock import has_local_engine, read_holder
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
@@ -77,9 +78,10 @@ def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: 
         if over or time.monotonic() > deadline:
             process.kill()
             process.wait()
-            if new:
+            if new or (over and has_local_engine(run)):
+                engine = describe_engine(run, new[-1]) if new else describe_owner(run)
                 raise SubmissionRefusedError(
-                    f"{describe_engine(run, new[-1])} has just taken '{run.root}' over, and this command did not",
+                    f"{engine} has just taken '{run.root}' over, and this command did not",
                     hint="There is nothing to do: that engine runs it.",
                 )
             raise _not_begun_error(run, log_size)
@@ -93,6 +95,15 @@ def describe_engine(run: RunPaths, life: Life) -> str:
     except OSError:
         user = "?"
     return f"engine {life.life} (process {life.pid} of '{user}' on '{life.host}')"
+
+
+def describe_owner(run: RunPaths) -> str:
+    """Return which engine has the run: that of the newest life, or the one that has taken the lock since."""
+    holder, life = read_holder(run), newest_life(run.journal)
+    if life and (holder is None or (holder.pid, holder.host) == (life.pid, life.host)):
+        return describe_engine(run, life)
+    process = f" (process {holder.pid} of '{user_name_of(holder.uid)}' on '{holder.host}')" if holder else ""
+    return f"a new engine{process}"
 
 
 def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreachable]) -> None:
@@ -115,18 +126,15 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
             )
         has_ended = state in TERMINAL_STATES and snapshot and life and snapshot.life == life.life
         if not has_ended or time.monotonic() > deadline:
-            raise _alive_error(run, snapshot, life, state)
+            raise _alive_error(run, snapshot, state)
         time.sleep(_POLL_S)
 
 
-def _alive_error(
-    run: RunPaths, snapshot: Snapshot | None, life: Life | None, state: JobState
-) -> SubmissionRefusedError:
+def _alive_error(run: RunPaths, snapshot: Snapshot | None, state: JobState) -> SubmissionRefusedError:
     hint = "Wait for it, or cancel the run first."
     if find_stall_start(run, snapshot, time.time()):
         hint = f"It has written nothing for a while. If it hangs: longshore resume {hint_reference(run)} --take-over"
-    engine = f": {describe_engine(run, life)}" if life else ""
-    return SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
+    return SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive: {describe_owner(run)}", hint=hint)
 
 
 def _new_lives(run: RunPaths, known_lives: int) -> list[Life]:

@@ -8,18 +8,31 @@ import time
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.journal import newest_life
 from longshore.errors import SubmissionRefusedError
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import Lock, is_locked, take_lock
+from longshore.world.files.read_file import read_record
+from longshore.world.files.system import files
 from longshore.world.host import boot_id, host_name, process_command
+from longshore.world.process_system import processes
 
 _LOCK_S: Final = 2.0
 """Time that an engine waits for its lock, which every reader takes for an instant."""
 _POLL_S: Final = 0.02
 _END_S: Final = 10.0
 """Time that a killed engine may take to disappear."""
+
+
+class LockHolder(msgspec.Struct, frozen=True):
+    """The process that took the lock of a run's engine, as it wrote into the lock's file."""
+
+    pid: int
+    host: str
+    uid: int
 
 
 def has_local_engine(run: RunPaths) -> bool:
@@ -44,9 +57,25 @@ def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
     if anew:
         write_atomically(run.engine_lock, b"", below=run.root)
     try:
-        return take_lock(run.engine_lock, below=run.root, wait_s=_LOCK_S, mode=0o644)
+        lock = take_lock(run.engine_lock, below=run.root, wait_s=_LOCK_S, mode=0o644)
     except BlockingIOError:
         raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
+    _write_holder(lock)
+    return lock
+
+
+def read_holder(run: RunPaths) -> LockHolder | None:
+    """Return who holds the run's lock now; ``None`` if no process does, or its file does not tell."""
+    return read_record(run.engine_lock, LockHolder) if has_local_engine(run) else None
+
+
+def _write_holder(lock: Lock) -> None:
+    """Write this process into its lock: it begins its life only after it has read its jobs, which may take a while."""
+    holder = msgspec.json.encode(LockHolder(pid=processes.getpid(), host=host_name(), uid=os.getuid()))
+    # Only messages need it: an engine also takes over where the disk is full.
+    with suppress(OSError):
+        files.ftruncate(lock.file, 0)
+        files.pwrite(lock.file, holder, 0)
 
 
 def kill_local_engine(run: RunPaths) -> bool:
