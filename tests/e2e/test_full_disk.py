@@ -81,7 +81,8 @@ def test_of_three_resumes_at_once_one_takes_the_run_over_and_the_others_say_who_
     for (_, errors), code in answers:
         if code:
             # One that has the run and has not begun its life yet has no number.
-            assert re.search(rf"(engine {newest.life}|a new engine) \(process {newest.pid} of '.*' on '{newest.host}'\)", errors)
+            which = f"(engine {newest.life}|a new engine)"
+            assert re.search(rf"{which} \(process {newest.pid} of '.*' on '{newest.host}'\)", errors)
     (tmp_path / "go").touch()
     eventually(lambda: cli("status", run).returncode == 0)
 

@@ -58,9 +58,7 @@ def test_an_engine_that_has_not_begun_its_life_is_named_by_its_process(run: RunP
         late.wait()
         with pytest.raises(SubmissionRefusedError) as caught:
             wait_for_life(run, late, 0, 0)
-    assert re.match(
-        rf"a new engine \(process {os.getpid()} of '.*' on '.*'\) has just taken", str(caught.value)
-    )
+    assert re.match(rf"a new engine \(process {os.getpid()} of '.*' on '.*'\) has just taken", str(caught.value))
     assert "There is nothing to do" in caught.value.hint
 
 
