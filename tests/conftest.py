@@ -22,8 +22,8 @@ import longshore
 from longshore.sites.inherited_environment import is_excluded
 
 # How long an example takes says something of the machine, and nothing of what is tested. What a fixture gives is one
-# for all examples of a property: a folder, most of the time. Examples are the same each time, except by night: whether a
-# change passes depends on the change (decision 0180).
+# for all examples of a property: a folder, most of the time. Examples are the same each time, except by night, so that
+# whether a change passes depends on the change (decision 0180).
 settings.register_profile(
     "house",
     deadline=None,

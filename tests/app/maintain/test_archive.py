@@ -21,9 +21,14 @@ from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
+from longshore.contract.context import RunPaths
+from longshore.engine.run import notifier_process
+from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
+from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.model.run.states import JobState
 from longshore.world.archives.run_archive import write_archive
+from longshore.world.files.locks import take_lock
 from longshore.world.files.system import files
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.owner import Access, require_access
@@ -202,6 +207,46 @@ def test_a_run_whose_lock_is_held_is_refused(
         files.flock(lock.fileno(), operation)
         with pytest.raises(SubmissionRefusedError, match=expected):
             archive(written, tmp_path / "run.tar.gz")
+
+
+class Notifier(ProgressNotes):
+    """A notifier at work, which has sent its last notice when it is waited for."""
+
+    def __init__(self, run: RunPaths) -> None:
+        super().__init__()
+        rule = NoticeRule(name="mail", events=(NoticeEvent.END,), command="cat", timeout_s=5.0)
+        run.notice_rules.write_bytes(encode_notice_rules([rule]))
+        self.lock = take_lock(run.notice_lock, below=run.root)
+
+    def stage(self, text: str) -> None:
+        if "the last notices" in text:
+            self.notes.append(text)
+            self.lock.release()
+
+
+def test_the_last_notices_are_waited_for(written: WrittenRun) -> None:
+    notifier = Notifier(written.run)
+    archive_run(open_run(str(written.run.root)), None, remove=True, progress=notifier)
+    assert notifier.notes == ["waiting until the last notices of run 'k7f3aa' are sent"]
+    assert not written.run.root.exists()
+
+
+def test_notices_that_are_sent_for_ever_are_told(written: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier_process, "_LAST_LOOK_S", -4.9)
+    with Notifier(written.run).lock, pytest.raises(SubmissionRefusedError, match="its notices are still being sent"):
+        archive(written, remove=True)
+    assert written.run.root.exists()
+
+
+def test_caches_are_left_out(written: WrittenRun, tmp_path: Path) -> None:
+    """Commands that only look write them, also while an archive is made."""
+    without = archive(written, tmp_path / "without.tar.gz")
+    written.run.cache.mkdir()
+    (written.run.cache / "report.json").write_text("{}")
+    (written.run.cache / "link").symlink_to("report.json")
+    result = archive(written, tmp_path / "with.tar.gz", remove=True)
+    assert result.path.read_bytes() == without.path.read_bytes()
+    assert not written.run.root.exists()
 
 
 @pytest.mark.parametrize("remove", [False, True])

@@ -18,6 +18,8 @@ from longshore.app.maintain.over import require_over
 from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import RunPaths
+from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
 from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
@@ -51,8 +53,10 @@ class ArchiveResult(msgspec.Struct, frozen=True, kw_only=True):
 def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress: Progress) -> ArchiveResult:
     """Write a run that is over into one file, and compare that with the run.
 
-    With `remove`, the directory is removed then, and the run's id leads to the archive. Raises
-    `SubmissionRefusedError` if the run is not over or, with `remove`, belongs to another user; `UsageError` for an
+    The folder of caches is left out: commands make them again, and any command that looks may write there meanwhile.
+    Notices that are still being sent are waited for. With `remove`, the directory is removed then, and the run's id
+    leads to the archive. Raises `SubmissionRefusedError` if the run is not over or, with `remove`, belongs to another
+    user; `UsageError` for an
     unsuitable `output`; `FilesError` if it exists, cannot be written, or has not all of the run to be removed, and if
     the directory cannot be removed.
     """
@@ -61,9 +65,9 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
     if remove:
         require_access(opened.run, Access.ACT)
     path = _output_path(opened, output, remove=remove)
-    with _lock(opened, remove=remove):
+    with _lock_notices(opened, progress, remove=remove), _lock_engine(opened, remove=remove):
         try:
-            left_out = tuple(list_tree(root)[1])
+            left_out = tuple(_list_files(opened.run)[1])
             if remove and left_out:
                 raise FilesError(
                     f"'{root}' has links, pipes or sockets, which an archive does not have: {_some(left_out)}",
@@ -90,12 +94,12 @@ def _write(opened: OpenRun, path: Path, progress: Progress) -> dict[str, Archive
     root, suffix = opened.run.root, archive_suffix(path)
     draft = draft_path(path)
     try:
-        total_b = size_of(root)
+        total_b = size_of(root, _list_files(opened.run)[0])
         writing = ArchiveProgress(progress, f"writing the archive of run '{opened.card.id}'", total_b)
-        with atomic_file(draft, durable=True, mode=_mode(root, path.parent)) as stream:
-            written = write_archive(root, stream, suffix=suffix, on_read=writing.add)
+        with atomic_file(draft, durable=True, mode=_mode(opened.run, path.parent)) as stream:
+            written = write_archive(root, stream, suffix=suffix, without=opened.run.cache.name, on_read=writing.add)
         reading = ArchiveProgress(progress, "reading it back", total_b)
-        _compare(draft, root, written, suffix, reading.add)
+        _compare(draft, opened.run, written, suffix, reading.add)
         if path.exists():
             raise _taken(path)
         move(draft, path)
@@ -106,19 +110,42 @@ def _write(opened: OpenRun, path: Path, progress: Progress) -> dict[str, Archive
     return written
 
 
-def _lock(opened: OpenRun, *, remove: bool) -> AbstractContextManager[None]:
+def _list_files(run: RunPaths) -> tuple[list[str], list[str]]:
+    """Return what an archive of a run has, and what it cannot have."""
+    return list_tree(run.root, without=run.cache.name)
+
+
+def _lock_notices(opened: OpenRun, progress: Progress, *, remove: bool) -> AbstractContextManager[None]:
+    """Wait for the last notices of a run, and keep notifiers away.
+
+    Before the lock of the engine is taken: a notifier takes a run whose engine has a lock for one in progress.
+    """
+    run = opened.run
+    if not is_own_run(run.root) or not (longest_s := longest_notices_s(run)):
+        return nullcontext()
+    if is_notifier_at_work(run):
+        progress.stage(f"waiting until the last notices of run '{opened.card.id}' are sent")
+    return _lock(opened, run.notice_lock, longest_s, "its notices are still being sent", remove=remove)
+
+
+def _lock_engine(opened: OpenRun, *, remove: bool) -> AbstractContextManager[None]:
     """Keep engines away from a run; a run of another user is not locked, because its engines would fail."""
     run = opened.run
     if not remove and not is_own_run(run.root):
         return nullcontext()
+    return _lock(opened, run.engine_lock, _LOOK_S, "an engine of it is at work", remove=remove)
+
+
+def _lock(opened: OpenRun, path: Path, wait_s: float, why: str, *, remove: bool) -> AbstractContextManager[None]:
+    """Take a lock of a run; `why` tells what it means that another process has it."""
     try:
-        return take_lock(run.engine_lock, below=run.root, create=False, wait_s=_LOOK_S)
+        return take_lock(path, below=opened.run.root, create=False, wait_s=wait_s)
     except FileNotFoundError:
-        # A run without engine has no such file.
+        # A run without engine or notifier has no such file.
         return nullcontext()
     except BlockingIOError as error:
         raise SubmissionRefusedError(
-            f"run '{opened.card.id}' cannot be archived: an engine of it is at work",
+            f"run '{opened.card.id}' cannot be archived: {why}",
             hint=f"Its state: longshore report {opened.reference}",
         ) from error
     except OSError as error:
@@ -126,7 +153,7 @@ def _lock(opened: OpenRun, *, remove: bool) -> AbstractContextManager[None]:
             # On a read-only file system, for example; what changes meanwhile is noticed by the comparison.
             return nullcontext()
         raise FilesError(
-            f"'{run.engine_lock}' cannot be locked: {error.strerror or error}",
+            f"'{path}' cannot be locked: {error.strerror or error}",
             hint="Without --remove, the archive needs no lock.",
         ) from error
 
@@ -152,13 +179,13 @@ def _taken(path: Path) -> FilesError:
     return FilesError(f"'{path}' exists already", hint="Remove it, or give another file with --output.")
 
 
-def _mode(root: Path, folder: Path) -> int:
+def _mode(run: RunPaths, folder: Path) -> int:
     """Return the mode of an archive in a folder: a user who may not read all of the run may not read the archive."""
     place = folder.stat()
     group = place.st_gid if place.st_mode & stat.S_ISGID else os.getegid()
     common = 0o066
-    for name in ("", *list_tree(root)[0]):
-        status = (root / name).lstat()
+    for name in ("", *_list_files(run)[0]):
+        status = (run.root / name).lstat()
         bits = status.st_mode & 0o077
         if status.st_gid != group:
             # A member of either group may be a stranger to the other one.
@@ -172,7 +199,7 @@ def _mode(root: Path, folder: Path) -> int:
 
 
 def _compare(
-    archive: Path, root: Path, written: dict[str, ArchivedFile], suffix: str, on_read: Callable[[int], None]
+    archive: Path, run: RunPaths, written: dict[str, ArchivedFile], suffix: str, on_read: Callable[[int], None]
 ) -> None:
     """Compare an archive with what was read of a run, and the run with that."""
     found = {
@@ -182,7 +209,8 @@ def _compare(
     }
     if found != {name: (file.size_b, file.digest) for name, file in written.items()}:
         raise RunUnreadableError(f"'{archive}' is not what was written", hint="The disk may be damaged.")
-    names = {name for name in list_tree(root)[0] if not name.endswith("/")}
+    root = run.root
+    names = {name for name in _list_files(run)[0] if not name.endswith("/")}
     for name, file in written.items():
         status = (root / name).lstat()
         if (status.st_size, status.st_mtime_ns) != (file.size_b, file.changed_ns):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from longshore.app.progress import Progress
 from longshore.model.text_format import format_size
-from longshore.world.archives.run_archive import list_tree
 
 _EVERY_S: Final = 5.0
 """Seconds between two messages."""
 
 
-def size_of(root: Path) -> int:
-    """Return the size of all files in a directory."""
-    return sum((root / name).lstat().st_size for name in list_tree(root)[0] if not name.endswith("/"))
+def size_of(root: Path, names: Sequence[str]) -> int:
+    """Return the size of files of a directory; folders end with a slash, and count nothing."""
+    return sum((root / name).lstat().st_size for name in names if not name.endswith("/"))
 
 
 class ArchiveProgress:

@@ -52,13 +52,19 @@ def wait_for_notifier(run: RunPaths) -> None:
 
     At most as long as all rules together may take.
     """
-    rules = read_notice_rules(run)
-    deadline = time.monotonic() + _LAST_LOOK_S + sum(rule.timeout_s for rule in rules)
-    while rules and time.monotonic() < deadline and _is_locked(run):
+    deadline = time.monotonic() + longest_notices_s(run)
+    while time.monotonic() < deadline and is_notifier_at_work(run):
         time.sleep(_POLL_S)
 
 
-def _is_locked(run: RunPaths) -> bool:
+def longest_notices_s(run: RunPaths) -> float:
+    """Return the seconds that the last notices of a run that is over may take; 0 if it has no rules."""
+    rules = read_notice_rules(run)
+    return _LAST_LOOK_S + sum(rule.timeout_s for rule in rules) if rules else 0.0
+
+
+def is_notifier_at_work(run: RunPaths) -> bool:
+    """Return whether a notifier of this host, or of one whose locks are visible here, looks at the run."""
     try:
         return is_locked(run.notice_lock)
     except OSError:

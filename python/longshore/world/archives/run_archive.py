@@ -42,8 +42,11 @@ class ArchivedFile(msgspec.Struct, frozen=True):
     changed_ns: int = 0
 
 
-def list_tree(root: Path) -> tuple[list[str], list[str]]:
-    """Return all files and folders below a directory, sorted by name, and all others: links, pipes, sockets."""
+def list_tree(root: Path, *, without: str = "") -> tuple[list[str], list[str]]:
+    """Return all files and folders below a directory, sorted by name, and all others: links, pipes, sockets.
+
+    The folder `without` of the directory is left out.
+    """
     found: list[str] = []
     others: list[str] = []
     stack = [""]
@@ -52,6 +55,8 @@ def list_tree(root: Path) -> tuple[list[str], list[str]]:
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 name = f"{folder}{entry.name}"
+                if name == without:
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     found.append(f"{name}/")
                     stack.append(f"{name}/")
@@ -63,19 +68,19 @@ def list_tree(root: Path) -> tuple[list[str], list[str]]:
 
 
 def write_archive(
-    root: Path, output: IO[bytes], *, suffix: str, on_read: Callable[[int], None] = lambda _: None
+    root: Path, output: IO[bytes], *, suffix: str, without: str = "", on_read: Callable[[int], None] = lambda _: None
 ) -> dict[str, ArchivedFile]:
     """Write a directory as an archive without any clock, user or order of the disk; return its files.
 
-    `on_read` is called with the number of bytes of each piece of a file. Raises `OSError` if a file cannot be read, or
-    changes meanwhile.
+    The folder `without` is left out. `on_read` is called with the number of bytes of each piece of a file. Raises
+    `OSError` if a file cannot be read, or changes meanwhile.
     """
     written = {}
     with (
         _compressor(output, suffix) as stream,
         tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for name in list_tree(root)[0]:
+        for name in list_tree(root, without=without)[0]:
             path = root / name
             status = path.lstat()
             member = tarfile.TarInfo(f"{root.name}/{name.rstrip('/')}")
