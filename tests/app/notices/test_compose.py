@@ -57,7 +57,7 @@ def test_the_groups_of_failures_are_bounded() -> None:
     many = report(JobState.FAILED, messages=[f"fault {number}" for number in range(9)])
     lines = compose_notice(NoticeEvent.FIRST_FAILURE, many, "b1").text.splitlines()
     assert sum("fault" in line for line in lines) == 5
-    assert "and 4 more groups of failures" in lines
+    assert "and 4 more groups of 8 failed jobs" in lines
 
 
 @given(st.sampled_from(list(NoticeEvent)), odd_text, odd_text, st.sampled_from(["json", "slack"]))

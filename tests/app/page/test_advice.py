@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.app.page.page_examples import MIB, example_page, requests_of
 
-from longshore.app.page.advice import find_advice
+from longshore.app.page.advice import count_failed_attempts, find_advice
 from longshore.app.page.page_data import PageAdvice, RunPage
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
 from longshore.model.run.states import Cause
@@ -49,6 +49,16 @@ def test_several_labels_that_fail_are_one_advice() -> None:
 
 def test_a_host_where_most_attempts_fail_is_named() -> None:
     assert hosts_to_avoid({"good": (1, 100), "bad": (9, 10)}) == ["Avoid the host bad, or have it repaired"]
+
+
+def test_attempts_that_a_person_cancelled_are_no_failures_of_a_host() -> None:
+    cancelled = BadputSum(attempts=9)
+    page = with_hosts({"good": (1, 100), "bad": (9, 10)})
+    bad = msgspec.structs.replace(page.hosts["bad"], badput_causes={Cause.CANCELLED: cancelled})
+    total = msgspec.structs.replace(page.total, badput_causes={Cause.CANCELLED: cancelled})
+    assert count_failed_attempts(bad) == 0
+    changed = msgspec.structs.replace(page, hosts={"good": page.hosts["good"], "bad": bad}, total=total)
+    assert not [each for each in find_advice(changed) if each.text.startswith("Avoid")]
 
 
 def test_a_host_is_not_to_blame_for_what_fails_everywhere() -> None:

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.app.report import failure_groups
 from longshore.app.report.failure_groups import FailedJobs
 from longshore.contract.context import RunPaths, log_path
 from longshore.model.run.event import Ended, Lost
-from longshore.model.run.report import ExitCodes
+from longshore.model.run.report import ExitCodes, count_failed_jobs
 from longshore.model.run.states import Cause
 
 
@@ -91,11 +93,33 @@ def test_of_ten_thousand_equal_failures_a_sample_of_logs_is_read(tmp_path: Path)
     assert sum(group.count for group in groups) <= 40
 
 
-def test_the_number_of_logs_read_is_limited(tmp_path: Path) -> None:
+def test_the_number_of_logs_read_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def read_tail(path: Path, _lines: int) -> tuple[str, ...]:
+        read.append(path)
+        return ("KeyError: x",)
+
+    monkeypatch.setattr(failure_groups, "read_tail", read_tail)
     ends: dict[int, Ended | Lost | None] = {job: exit_of(job, code=job) for job in range(1000)}
     groups = failed(tmp_path, ends).groups()
     assert len(groups) == 1000
     assert all((group.count, group.unread) == (1, 0) for group in groups)
+    assert len(set(read)) == len(read) == 400
+    assert count_failed_jobs(groups) == 1000
+
+
+@given(st.dictionaries(st.integers(0, 300), st.sampled_from([1, 2, 3]), max_size=200))
+def test_each_failed_job_counts_once(codes: dict[int, int]) -> None:
+    groups = failed(Path("/nowhere"), {job: exit_of(job, code) for job, code in codes.items()}).groups()
+    assert count_failed_jobs(groups) == len(codes)
+
+
+def test_failed_jobs_of_two_kinds_with_unread_logs_count_once(tmp_path: Path) -> None:
+    ends: dict[int, Ended | Lost | None] = {job: exit_of(job, 1 + (job >= 1000)) for job in range(1500)}
+    groups = failed(tmp_path, ends).groups()
+    assert [(group.exit_code, group.count + group.unread) for group in groups] == [(1, 1000), (2, 500)]
+    assert count_failed_jobs(groups) == 1500
 
 
 def test_attempts_without_a_log_are_grouped_by_reason(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from longshore.model.notice import Notice, NoticeEvent, NoticeRule
-from longshore.model.run.report import Failure, RunReport
+from longshore.model.run.report import Failure, RunReport, count_failed_jobs
 from longshore.model.run.states import JobState
 from longshore.model.wording import count_noun
 
@@ -92,7 +92,8 @@ def _lines(event: NoticeEvent, report: RunReport, reference: str) -> Iterator[st
         failures = report.summary.failures
         yield from map(_failure_line, failures[:_MAX_GROUPS])
         if len(failures) > _MAX_GROUPS:
-            yield f"and {count_noun(len(failures) - _MAX_GROUPS, 'more group')} of failures"
+            rest = count_failed_jobs(failures) - count_failed_jobs(failures[:_MAX_GROUPS])
+            yield f"and {count_noun(len(failures) - _MAX_GROUPS, 'more group')} of {count_noun(rest, 'failed job')}"
     yield ""
     yield f"More: longshore report --id {reference}"
     if event is NoticeEvent.STOPPED:
@@ -110,6 +111,8 @@ def _failure_line(group: Failure) -> str:
     if group.exit_code is not None:
         how += f", exit code {group.exit_code}"
     message = group.message or group.reason or "no message"
+    if group.unread:
+        how += f", and perhaps more of {group.unread} whose logs were not read"
     return _one_line(f"{count_noun(group.count, 'job')} of '{group.label}' ({how}), such as {group.job}: {message}")
 
 

@@ -12,10 +12,11 @@ from msgspec import structs
 
 from longshore.app.inspect.find_jobs import first_of
 from longshore.app.page.page_data import LabelRow, PageAdvice, RunPage
+from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.request_advice import GIB, RequestAdvice, describe_over_time
 from longshore.app.statistics.requests_yaml import describe_value, suggestion_yaml
 from longshore.app.statistics.suggest_requests import LabelSuggestion, SuggestedValue
-from longshore.model.run.report import Failure
+from longshore.model.run.report import Failure, count_failed_jobs
 from longshore.model.run.states import Cause
 from longshore.model.text_format import failure_text
 from longshore.model.wording import count_noun
@@ -127,7 +128,7 @@ def _advise_on_failures(page: RunPage, failures: tuple[Failure, ...]) -> Iterato
 
 
 def _failed_jobs(groups: list[Failure]) -> str:
-    return count_noun(sum(each.count for each in groups) + groups[0].unread, "job")
+    return count_noun(count_failed_jobs(groups), "job")
 
 
 def _advise_on_refusals(page: RunPage) -> Iterator[PageAdvice]:
@@ -143,11 +144,11 @@ def _advise_on_refusals(page: RunPage) -> Iterator[PageAdvice]:
 
 def _advise_on_hosts(page: RunPage) -> Iterator[PageAdvice]:
     """Yield advice on hosts where most attempts fail, while most succeed elsewhere."""
-    total_ended = page.total.attempts - page.total.unfinished
+    total_failed, total_ended = _count_ended(page.total)
     for host, statistics in page.hosts.items():
-        failed, ended = statistics.badput.attempts, statistics.attempts - statistics.unfinished
+        failed, ended = _count_ended(statistics)
         elsewhere = total_ended - ended
-        failed_elsewhere = page.total.badput.attempts - failed
+        failed_elsewhere = total_failed - failed
         if host is None or failed < max(_LEAST_HOST_FAILURES, ended / 2) or elsewhere < ended:
             continue
         if failed / ended > 4 * failed_elsewhere / elsewhere:
@@ -159,3 +160,16 @@ def _advise_on_hosts(page: RunPage) -> Iterator[PageAdvice]:
                     "elsewhere."
                 ),
             )
+
+
+def count_failed_attempts(statistics: AttemptStatistics) -> int:
+    """Return how many attempts failed: those of `AttemptStatistics.badput` that no person cancelled."""
+    cancelled = statistics.badput_causes.get(Cause.CANCELLED)
+    return statistics.badput.attempts - (cancelled.attempts if cancelled else 0)
+
+
+def _count_ended(statistics: AttemptStatistics) -> tuple[int, int]:
+    """Return how many attempts failed, and how many failed or succeeded."""
+    failed = count_failed_attempts(statistics)
+    cancelled = statistics.badput.attempts - failed
+    return failed, statistics.attempts - statistics.unfinished - cancelled

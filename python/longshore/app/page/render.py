@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
+from longshore.app.page.advice import count_failed_attempts
 from longshore.app.page.figures.distribution import (
     draw_memory,
     draw_run_times,
@@ -28,7 +29,7 @@ from longshore.app.page.page_data import LabelRow, RunPage
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.suggest_requests import LEAST_RUN_S
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Failure, RunReport
+from longshore.model.run.report import Failure, RunReport, count_failed_jobs
 from longshore.model.run.states import JobState
 from longshore.model.signals import signal_name
 from longshore.model.text_format import failure_text, format_core_time, format_duration, format_size
@@ -242,7 +243,8 @@ def _environment() -> jinja2.Environment:
         "core_time": format_core_time,
         "cpu_use": shown_cpu_use,
         "sort_key": _sort_key,
-        "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
+        "failed_jobs": lambda groups: count_failed_jobs(failure for failure, _ in groups),
+        "failed_attempts": count_failed_attempts,
         "trouble": _has_trouble,
     }
     environment.globals["JobState"] = JobState
@@ -260,7 +262,7 @@ def _sort_key(value: float | None) -> Markup:
 
 
 def _has_trouble(counts: Mapping[JobState, int]) -> bool:
-    return any(counts.get(state) for state in (JobState.FAILED, JobState.HELD, JobState.UNKNOWN))
+    return any(counts.get(state) for state in (JobState.FAILED, JobState.HELD, JobState.UNKNOWN, JobState.DELETED))
 
 
 def _waste(rows: Iterable[LabelRow]) -> list[LabelRow]:

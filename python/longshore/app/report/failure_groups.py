@@ -75,11 +75,11 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
         for job, end in self.jobs.items():
             kinds.setdefault((self.label_of[job], *_exit_of(end)), []).append(job)
         most = max(1, min(_LOGS_PER_KIND, _MAX_LOGS // max(len(kinds), 1)))
-        sampled = {kind: _sample(jobs, most) for kind, jobs in kinds.items()}
+        sampled: dict[_Kind, Sequence[int]] = {kind: _sample(jobs, most) for kind, jobs in kinds.items()}
         # With more kinds than logs to read, the smallest kinds get none.
         order = sorted(kinds, key=lambda kind: -len(kinds[kind]))
-        read_jobs = [job for kind in order[:_MAX_LOGS] for job in sampled[kind]]
-        names = self.names_of([*read_jobs, *(kinds[kind][0] for kind in order[_MAX_LOGS:])])
+        sampled.update(dict.fromkeys(order[_MAX_LOGS:], ()))
+        names = self.names_of(job for kind in order for job in sampled[kind] or kinds[kind][:1])
         failures = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
         return tuple(sorted(failures, key=lambda failure: (failure.label == FINAL_LABEL, -_size(failure))))
 
@@ -108,7 +108,7 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Iterable[Failure]:
         """Split one kind into groups by log signature; equal signatures make one group, also of unread logs."""
         groups: dict[str, _Group] = {}
-        for job in sample if sample[0] in names else ():
+        for job in sample:
             found = self._log_end(job, names[job], self.jobs[job])
             group = groups.setdefault(found.message, _Group(first=job, lines=found.lines))
             group.members += 1

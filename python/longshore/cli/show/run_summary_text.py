@@ -15,7 +15,7 @@ from longshore.cli.show.format import (
     staged_text,
 )
 from longshore.model.run.event import add_staged
-from longshore.model.run.report import Badput, Failure, Removals, Retries, RunSummary
+from longshore.model.run.report import Badput, Failure, Removals, Retries, RunSummary, count_failed_jobs
 from longshore.model.run.states import Cause
 
 _MAX_CODES: Final = 4
@@ -122,15 +122,15 @@ def removals_text(removals: Removals) -> str:
 
 def _group_lines(failures: Sequence[Failure]) -> Iterator[str]:
     """All causes in a few lines, above the logs, so that they are on the first screen."""
-    # Every group of one kind counts the jobs with unread logs; add them only once.
-    unread = {_group_key(failure): failure.unread for failure in failures}
-    total = sum(failure.count for failure in failures) + sum(unread.values())
+    total = count_failed_jobs(failures)
     yield f"Failed: {format_count(total, 'job')}, alike in {format_count(len(failures), 'group')}:"
     for number, failure in enumerate(failures[:_MAX_GROUPS], start=1):
         yield f"{INDENT}{number}. {_group_text(failure)}"
     rest = failures[_MAX_GROUPS:]
     if rest:
-        groups, jobs = format_count(len(rest), "more group"), format_count(sum(each.count for each in rest), "job")
+        # Those of unread logs are told with the first group of their kind.
+        jobs = format_count(total - count_failed_jobs(failures[:_MAX_GROUPS]), "job")
+        groups = format_count(len(rest), "more group")
         yield f"{INDENT}... and {groups} of {jobs}: --json has them all"
 
 
@@ -160,7 +160,3 @@ def _example_lines(number: int, failure: Failure) -> Iterator[str]:
         yield f"{INDENT}| {escape_controls(line)}"
     if failure.log and not failure.tail:
         yield f"{INDENT}(the log is empty, or cannot be read)"
-
-
-def _group_key(failure: Failure) -> tuple[object, ...]:
-    return failure.label, failure.cause, failure.exit_code, failure.signal

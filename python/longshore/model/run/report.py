@@ -2,7 +2,7 @@
 
 # Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -87,6 +87,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tail: tuple[str, ...] = ()
     by_hand: str | None = None
     not_retried: str | None = None
+
+
+def count_failed_jobs(failures: Iterable[Failure]) -> int:
+    """Return the number of jobs in failure groups; groups of one kind share the jobs whose logs were not read."""
+    known = 0
+    unread: dict[tuple[object, ...], int] = {}
+    for failure in failures:
+        known += failure.count
+        unread[failure.label, failure.cause, failure.exit_code, failure.signal] = failure.unread
+    return known + sum(unread.values())
 
 
 class Badput(msgspec.Struct, frozen=True, kw_only=True):
