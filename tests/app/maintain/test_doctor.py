@@ -63,10 +63,10 @@ def test_a_check_that_hangs_or_fails_hides_no_other() -> None:
     def work() -> list[Diagnosis]:
         return [Diagnosis(area="c", state=OK, message="well")]
 
-    found = list(run_checks({"a:x": hang, "b": fail, "c": work}, limit_s=0.2))
+    found = list(run_checks({"a:x": hang, "b": fail, "c": work}, limit_s=2.0))
     never.set()
     assert [each.state for each in found[:2]] == [WARNING, WARNING]
-    assert found[0].message == "'x' does not answer within 0.2 s"
+    assert found[0].message == "'x' does not answer within 2 s"
     assert found[1].message == "the check failed: ZeroDivisionError: so"
     assert [each.message for each in found if each.area == "c"] == ["well"]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import gettempdir
+from typing import IO
 
 import pytest
 
@@ -209,9 +213,21 @@ def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
     assert said == "the command failed with exit code 7: no mail program"
 
 
+def test_without_room_for_temporary_files_a_command_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> IO[bytes]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("longshore.app.notices.deliver.TemporaryFile", refuse)
+    said = refusal(tmp_path, rule(command="true"))
+    assert said == f"the command cannot be started: No space left on device in '{gettempdir()}'"
+
+
 def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
-    why = refusal(tmp_path, rule(command="sleep 60 & echo $! > child; wait", timeout_s=0.5))
-    assert why == "the command had not ended after 0.5 s, and was killed"
+    # Long enough for a shell on a busy machine.
+    why = refusal(tmp_path, rule(command="sleep 60 & echo $! > child; wait", timeout_s=3.0))
+    assert why == "the command had not ended after 3 s, and was killed"
     child = Path("/proc") / (tmp_path / "child").read_text("utf-8").strip() / "stat"
     deadline = time.monotonic() + 60
     while child.exists() and child.read_text("utf-8").rpartition(") ")[2][0] != "Z":

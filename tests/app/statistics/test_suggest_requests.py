@@ -28,6 +28,9 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
 
+LABELS = ("a", "on", "1e3", "a: b", "<script>", "x\ny # z", "über", "'\"", "a.b", "-", "{")
+ODD = ("\U0001f600", "a\u2028b", "\ufeff", "\x7f", "\x85\t\\")
+"""Names beyond the basic plane, and with characters that YAML has to escape."""
 REQUEST = Request(cpus=4, memory_b=1000 * MIB, walltime_s=36000.0)
 
 
@@ -179,7 +182,7 @@ def test_no_more_than_one_in_twenty_exceeds_a_suggestion(peaks: list[int], margi
     assert value.suggested % MIB == 0
 
 
-@pytest.mark.parametrize("label", ["a", "on", "1e3", "a: b", "<script>", "x\ny # z", "über", "'\"", "a.b", "-", "{"])
+@pytest.mark.parametrize("label", [*LABELS, *ODD])
 def test_the_yaml_names_each_label_exactly(label: str, tmp_path: Path) -> None:
     suggestion = suggest_requests(label, [success(0, 300, cpu_s=100.0)], [REQUEST])
     unchanged = LabelSuggestion(label=f"{label}2", attempts=0, successes=0, why_none="no attempt succeeded")

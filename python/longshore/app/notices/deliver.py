@@ -10,13 +10,14 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Final
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, Final
 
 from longshore.app.notices.compose import command_variables, webhook_body
 from longshore.engine.policy.retry import UNSTARTABLE
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.notice import Notice, NoticeRule, SecretReference
+from longshore.world.files.disk_space import FULL_ERRORS
 
 _TRIES: Final = 3
 """Calls of a webhook that answers with an error of its own, or not at all."""
@@ -65,36 +66,48 @@ def read_secret(reference: SecretReference) -> str:
 
 
 def _run_command(notice: Notice, rule: NoticeRule, folder: Path) -> None:
-    with TemporaryFile() as text, TemporaryFile() as output:
-        text.write(notice.text.encode())
-        text.seek(0)
-        try:
-            process = subprocess.Popen(
-                ["/bin/sh", "-c", rule.command],
-                stdin=text,
-                stdout=output,
-                stderr=output,
-                cwd=folder,
-                env={**os.environ, **command_variables(notice)},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise DeliveryError(f"the command cannot be started: {error.strerror}") from error
-        try:
-            status = process.wait(rule.timeout_s)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise DeliveryError(f"the command had not ended after {rule.timeout_s:g} s, and was killed") from None
-        if status:
-            size = output.seek(0, os.SEEK_END)
-            output.seek(max(0, size - _SAID_B))
-            said = output.read().decode("utf-8", "replace").strip().splitlines()
-            how = f"exit code {status}" if status > 0 else f"signal {-status}"
-            # A path that is relative to the configuration is the usual mistake.
-            where = f" (it starts in '{folder}')" if status in UNSTARTABLE else ""
-            raise DeliveryError(f"the command failed with {how}" + (f": {said[-1]}" if said else "") + where)
+    try:
+        with TemporaryFile() as text, TemporaryFile() as output:
+            text.write(notice.text.encode())
+            text.seek(0)
+            status = _wait_for_command(notice, rule, folder, text, output)
+            said = _last_line(output)
+    except OSError as error:
+        # A full folder of temporary files, for example.
+        place = f" in '{gettempdir()}'" if error.errno in FULL_ERRORS else ""
+        raise DeliveryError(f"the command cannot be started: {error.strerror or error}{place}") from error
+    if status:
+        how = f"exit code {status}" if status > 0 else f"signal {-status}"
+        # A path that is relative to the configuration is the usual mistake.
+        where = f" (it starts in '{folder}')" if status in UNSTARTABLE else ""
+        raise DeliveryError(f"the command failed with {how}" + (f": {said}" if said else "") + where)
+
+
+def _wait_for_command(notice: Notice, rule: NoticeRule, folder: Path, text: IO[bytes], output: IO[bytes]) -> int:
+    """Run a command with its words in `output`, and return its status; kill it after its time."""
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", rule.command],
+        stdin=text,
+        stdout=output,
+        stderr=output,
+        cwd=folder,
+        env={**os.environ, **command_variables(notice)},
+        start_new_session=True,
+    )
+    try:
+        return process.wait(rule.timeout_s)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise DeliveryError(f"the command had not ended after {rule.timeout_s:g} s, and was killed") from None
+
+
+def _last_line(output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _SAID_B))
+    said = output.read().decode("utf-8", "replace").strip().splitlines()
+    return said[-1] if said else ""
 
 
 def _call_webhook(notice: Notice, rule: NoticeRule, address: str, deadline: float) -> str:

@@ -123,7 +123,9 @@ def _scalar(text: str) -> str:
     """Return a YAML scalar that is this very text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS:
         return text
-    return json.dumps(text, ensure_ascii=True)
+    quoted = json.dumps(text, ensure_ascii=False)
+    # JSON's escapes of characters beyond the basic plane are two surrogates, which YAML refuses.
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in quoted)
 
 
 def _comment(text: str) -> str:
