@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -115,6 +117,31 @@ def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number
         assert len(rest.files) == (len(plan.files) - number if number < len(plan.files) else len(plan.files))
         clean(rest, now=AFTER)
         assert not plan_clean(request, now=AFTER).files
+
+
+def test_a_run_that_is_named_twice_is_cleaned_once(tmp_path: Path) -> None:
+    old_run(tmp_path / "run", set(CACHES))
+    plan = plan_clean(CleanRequest(references=[str(tmp_path / "run"), "@last", f"{tmp_path}/./run/"]), now=AFTER)
+    assert len(plan.files) == len(CACHES)
+
+
+def test_what_goes_while_it_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "run"
+    old_run(root, set(DRAFTS))
+    scandir = os.scandir
+
+    @contextmanager
+    def scan_and_remove(folder: str | Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(folder) as found:
+            entries = list(found)
+        for entry in entries:
+            if entry.name == ".run.dag.abcdefabcdef.draft":
+                Path(entry.path).unlink()
+        yield entries
+
+    monkeypatch.setattr(os, "scandir", scan_and_remove)
+    plan = plan_clean(CleanRequest(references=[str(root)]), now=AFTER)
+    assert {file.path.relative_to(root).as_posix() for file in plan.files} == {DRAFTS[0], DRAFTS[2]}
 
 
 def test_a_removed_log_is_told_as_removed(tmp_path: Path) -> None:

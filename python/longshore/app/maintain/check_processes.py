@@ -48,7 +48,7 @@ def check_processes() -> Iterator[Diagnosis]:
 
 def check_scratch(folder: Path, *, now: float) -> Iterator[Diagnosis]:
     """Find temporary directories of attempts that no process of this user uses, and in which nothing is new."""
-    found = [path for path in _temporary_folders(folder) if path.stat().st_mtime < now - _OLD_S]
+    found = [path for path, changed_at in _temporary_folders(folder) if changed_at < now - _OLD_S]
     used = b"\0".join(_used_paths()) if found else b""
     left = [path for path in found if os.fsencode(path) not in used]
     if left:
@@ -61,19 +61,22 @@ def check_scratch(folder: Path, *, now: float) -> Iterator[Diagnosis]:
         )
 
 
-def _temporary_folders(folder: Path) -> list[Path]:
+def _temporary_folders(folder: Path) -> list[tuple[Path, float]]:
+    """Return the temporary directories of this user's attempts, and when each was changed."""
+    found = []
     try:
         with os.scandir(folder) as entries:
-            return sorted(
-                Path(entry.path)
-                for entry in entries
-                if entry.name.startswith(temporary_prefix())
-                and entry.is_dir(follow_symlinks=False)
-                and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            )
+            for entry in entries:
+                # One of a job that ends may go at any time.
+                with suppress(FileNotFoundError):
+                    if entry.name.startswith(temporary_prefix()) and entry.is_dir(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_uid == os.geteuid():
+                            found.append((Path(entry.path), status.st_mtime))
     except OSError:
         # Another check tells of folders that cannot be read.
         return []
+    return sorted(found)
 
 
 def _used_paths() -> Iterator[bytes]:

@@ -130,8 +130,7 @@ class _UnopenedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun | _UnopenedRun]:
-    for reference in request.references:
-        opened = open_run(reference)
+    for opened in {each.run.root: each for each in map(open_run, request.references)}.values():
         if archive_of(opened.run) is None and not is_own_run(opened.directory):
             raise SubmissionRefusedError(
                 f"'{opened.directory}' belongs to the user '{read_owner(opened.directory).name}'",

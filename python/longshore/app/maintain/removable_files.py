@@ -198,8 +198,18 @@ def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, in the order of names, each with its status; what goes meanwhile is left out."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(filter(_has_status, entries), key=lambda entry: entry.name)
     except OSError:
         return []
+
+
+def _has_status(entry: os.DirEntry[str]) -> bool:
+    """Read the status of an entry, which keeps it; return false if there is no such file any more."""
+    try:
+        entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    return True
