@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from tests.house.source_trees import MODULES, PACKAGE, nodes_of
 
 _LIVE_RUN: Final = re.compile(r"\blive[ -]runs?\b", re.IGNORECASE)
+_COMMAND: Final = re.compile(r"longshore (?:[a-z-]+ )(?:--[a-z-]+ |[a-z]+ )*$")
+_PATH: Final = re.compile(r"\b(?:root|path|parent|directory|folder|file)\b")
 _UNNAMED_RUN: Final = re.compile(r"longshore [a-z-]+ (?:--[a-z-]+ )*RUN\b")
 
 
@@ -39,3 +42,19 @@ def test_no_message_says_live_run() -> None:
 
 def test_commands_in_hints_name_the_run() -> None:
     assert list(messages(_UNNAMED_RUN)) == [], "name the run, or '@last' in an example"
+
+
+def unquoted_paths() -> Iterator[str]:
+    """Place and expression of each path in a command for the shell that is not quoted."""
+    for path in MODULES:
+        for text in (node for node in nodes_of(path) if isinstance(node, ast.JoinedStr)):
+            for before, value in pairwise(text.values):
+                if not (isinstance(before, ast.Constant) and isinstance(value, ast.FormattedValue)):
+                    continue
+                expression = ast.unparse(value.value)
+                if _COMMAND.search(str(before.value)) and _PATH.search(expression) and "quote(" not in expression:
+                    yield f"{path.relative_to(PACKAGE)}:{value.lineno}: {expression}"
+
+
+def test_paths_in_commands_are_quoted() -> None:
+    assert list(unquoted_paths()) == [], "use shlex.quote: a path may have blanks"

@@ -28,6 +28,7 @@ from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES
+from longshore.world.runs.find_run import run_reference
 
 _LOG: Final = logging.getLogger(__name__)
 _UNREACHED: Final = 1
@@ -131,7 +132,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
             return [report.id for report in self._list_runs(user, 0.0, pass_thru, is_global=is_global)[0]]
         reports = ((run, run if isinstance(run, RunReport) else api.status(run)) for run in runs)
         return [
-            report.id if isinstance(run, RunReport) else run.reference
+            report.id if isinstance(run, RunReport) else run_reference(run.run, run.card)
             for run, report in reports
             if report.state not in TERMINAL_STATES
         ]

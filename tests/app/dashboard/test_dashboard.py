@@ -193,6 +193,21 @@ def test_any_error_of_a_damaged_run_is_answered(client: Client, error: Exception
     assert (answer.status, answer.read().strip() != b"") == (500, True)
 
 
+def test_a_fault_of_its_own_is_answered_and_printed(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    class Faulty(DashboardPages):
+        def page(self, run: str) -> MadePage:
+            raise ZeroDivisionError(run)
+
+    client.server.pages = Faulty()
+    answer = client.ask("run/k7f3aa")
+    assert (answer.status, answer.read()) == (500, b"the page cannot be made: ZeroDivisionError: k7f3aa\n")
+    client.server.pages = DashboardPages()
+    assert client.ask().status == 200
+    printed = capsys.readouterr().err
+    assert "ZeroDivisionError: k7f3aa" in printed
+    assert client.server.token not in printed
+
+
 @pytest.mark.full
 def test_a_thousand_runs_are_listed(client: Client, tmp_path: Path) -> None:
     for number in range(1000):

@@ -48,7 +48,7 @@ from longshore.world.runs.run_directory import write_card
 @pytest.fixture
 def written(tmp_path: Path) -> Iterator[WrittenRun]:
     """A run with an engine that lives."""
-    made = WrittenRun(tmp_path / "run")
+    made = WrittenRun(tmp_path / "a run")
     lock = os.open(made.run.engine_lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     yield made
@@ -142,7 +142,7 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
     report = ReportBuilder(written.opened).build(NOW)
     assert report.state is JobState.UNKNOWN
     assert (report.counts[JobState.UNKNOWN], report.counts[JobState.RUNNING]) == (1, 0)
-    assert f"longshore resume {written.run.root}" in report.notes[0]
+    assert f"longshore resume '{written.run.root}'" in report.notes[0]
     assert report.summary
     assert (report.summary.running, report.summary.waits, report.summary.left_s) == ((), (), None)
 
@@ -220,7 +220,7 @@ def test_states_of_a_run_without_a_journal_are_unknown(written: WrittenRun, deta
     written.run.engine_lock.unlink()
     card = written.opened.card
     prepared = report_run(written.opened, details=details, now=NOW)
-    assert prepared.notes == (f"prepared, and never submitted: longshore submit {written.run.root}",)
+    assert prepared.notes == (f"prepared, and never submitted: longshore submit '{written.run.root}'",)
     assert prepared.counts[JobState.READY] == 3
     handed = Submission(id=card.id, by="submit", at=NOW, user="ada", host="here")
     card = msgspec.structs.replace(card, submissions=(handed,))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import msgspec
@@ -72,7 +73,7 @@ def note_unanswered_probe(service: str, file: str, progress: Progress) -> None:
     warn(
         progress,
         f"'{service}' does not answer within {PROBE_LIMIT_S + _JOBS_LIMIT_S:.0f} s: what it offers is not checked, and "
-        f"jobs wait until it answers. 'longshore ping --config {file}' asks again, and waits longer",
+        f"jobs wait until it answers. 'longshore ping --config {quote(file)}' asks again, and waits longer",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -74,7 +75,7 @@ def _copy_notes(opened: OpenRun) -> Iterator[str]:
     if original := opened.find_original():
         yield (
             f"this is a copy: the run '{opened.card.id}' is in '{original}'. Jobs of both may write the same files. "
-            f"To give the id to the copy: longshore adopt {opened.run.root}"
+            f"To give the id to the copy: longshore adopt {quote(str(opened.run.root))}"
         )
 
 

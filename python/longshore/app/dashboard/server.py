@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -48,7 +49,9 @@ class DashboardServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a connection that broke: browsers close theirs at any time."""
+        """Ignore a connection that broke: browsers close theirs at any time. Print any other fault."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -104,6 +107,11 @@ class _RequestHandler(BaseHTTPRequestHandler):
             status = HTTPStatus.NOT_FOUND if is_missing else HTTPStatus.INTERNAL_SERVER_ERROR
             self._send(status, describe_read_error(error))
             return
+        except Exception as error:
+            # A browser would show a server that is gone.
+            why = f"the page cannot be made: {type(error).__name__}: {error}"
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, why)
+            raise
         if self.headers.get("If-None-Match") == made.tag:
             self._send(HTTPStatus.NOT_MODIFIED, "", tag=made.tag)
             return

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
+from longshore.world.files.system import files
 
 
 def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: str) -> None:
-    """Write a file; one that is there is replaced, and stays as it is if that fails.
+    """Write a file; one that is there is replaced with its permissions, and stays as it is if that fails.
 
     Parameters
     ----------
@@ -36,7 +38,10 @@ def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: 
         raise FilesError(f"'{path}' is not a regular file", hint=f"To write to the standard output: {to_stdout}")
     require_parent(path, target)
     try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         with atomic_file(target) as file:
+            if mode is not None:
+                files.fchmod(file.fileno(), mode)
             file.writelines(chunks)
     except OSError as error:
         raise write_error(error, path, target) from error

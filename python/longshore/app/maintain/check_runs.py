@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 from longshore.app.configure.service_lookup import short_name
@@ -51,10 +52,12 @@ def check_registry(known: RegistryContent) -> Iterator[Diagnosis]:
     unregistered = find_unregistered_runs(known.entries)
     for path in unregistered[:_MOST_NAMES]:
         message = f"the run '{path}' is not in the registry"
-        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {path}")
+        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {quote(str(path))}")
     if more := unregistered[_MOST_NAMES:]:
         message = f"{count_noun(len(more), 'more run')}: not in the registry either"
-        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {unregistered[0].parent}")
+        yield _diagnosis(
+            _REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {quote(str(unregistered[0].parent))}"
+        )
     message = f"{count_noun(len(known.entries) - len(gone), 'registered run')} with directory"
     yield _diagnosis(_REGISTRY, DiagnosisState.OK, message)
 
@@ -152,7 +155,7 @@ class _Look(NamedTuple):
 def _look_at_run(opened: OpenRun) -> _Look:
     name = f"run '{opened.card.id}' in '{opened.run.root}'"
     if opened.run.submitting.exists():
-        hint = f"longshore submit {opened.run.root}"
+        hint = f"longshore submit {quote(str(opened.run.root))}"
         return _Look(_diagnosis(_RUNS, DiagnosisState.WARNING, f"the submission of {name} did not end", hint))
     try:
         # In this order: a run that ends in between is over, and not one whose engine died.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from shlex import quote
 
 from msgspec import structs
 
@@ -272,7 +273,7 @@ def _not_started_note(opened: OpenRun) -> str:
     """Return the note for a run without events."""
     if opened.directory != opened.run.root:
         return f"prepared, and never submitted; only the tool that made '{opened.directory}' can submit it"
-    command = f"longshore submit {opened.run.root}"
+    command = f"longshore submit {quote(str(opened.run.root))}"
     started = read_submitting(opened.run)
     if started is None or opened.card.submissions:
         return f"prepared, and never submitted: {command}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -56,8 +57,8 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def reference(self) -> str:
-        """How a command names this very directory."""
-        return run_reference(self.run, self.card)
+        """How a command for the shell names this very directory."""
+        return quote(run_reference(self.run, self.card))
 
     @cached_property
     def directory(self) -> Path:

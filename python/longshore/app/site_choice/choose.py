@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import msgspec
@@ -178,7 +179,7 @@ def no_site_error(decision: SiteDecision, path: Path) -> SubmissionRefusedError:
     others = f" and {more} more" if more > 0 else ""
     return SubmissionRefusedError(
         f"no site of {len(decision.candidates)} passes: {', '.join(reasons)}{others}",
-        hint=f"'longshore site match {path} --explain' shows what each lacks.",
+        hint=f"'longshore site match {quote(str(path))} --explain' shows what each lacks.",
     )
 
 

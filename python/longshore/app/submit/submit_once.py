@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -88,9 +89,9 @@ def clear_interrupted(run: RunPaths, run_id: str, *, keep: bool = False, kept_fi
     """Remove an interrupted run unless its submission began; return a sentence for the user."""
     has_begun = run.submitting.exists() or (run.journal.is_dir() and any(run.journal.iterdir()))
     if has_begun or (run.card.exists() and read_card(run).submissions):
-        return f"the run may go on. To end it: longshore cancel {run.root}"
+        return f"the run may go on. To end it: longshore cancel {quote(str(run.root))}"
     if keep:
-        return f"nothing was submitted. To submit it: longshore submit {run.root}"
+        return f"nothing was submitted. To submit it: longshore submit {quote(str(run.root))}"
     # Without a card it has only files that stay, or none.
     if run.card.exists():
         remove_run_directory(run, kept=kept_files)
@@ -208,7 +209,8 @@ def refuse_if_not_submitted(run: RunPaths, card: RunIdentity) -> None:
     begun = run.journal.is_dir() and any(run.journal.iterdir())
     if not card.submissions and not begun and not run.submitting.exists():
         raise SubmissionRefusedError(
-            f"'{run.root}' was prepared, and never submitted", hint=f"To submit it: longshore submit {run.root}"
+            f"'{run.root}' was prepared, and never submitted",
+            hint=f"To submit it: longshore submit {quote(str(run.root))}",
         )
 
 

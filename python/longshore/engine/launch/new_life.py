@@ -115,7 +115,13 @@ def refuse_if_alive(run: RunPaths, is_alive: Callable[[RunPaths], bool | Unreach
         An engine is alive, or nothing tells whether one is.
     """
     deadline = time.monotonic() + _END_TIMEOUT_S
-    while is_alive(run):
+    while alive := is_alive(run):
+        if isinstance(alive, Unreachable):
+            raise SubmissionRefusedError(
+                f"nothing tells whether an engine of '{run.root}' is alive: {alive.why}",
+                hint=f"Run the command again when the workload manager answers. If that engine is gone for good: "
+                f"longshore resume {hint_reference(run)} --take-over",
+            )
         snapshot, life = read_snapshot(run), newest_life(run.journal)
         state = snapshot.state if snapshot else JobState.RUNNING
         if snapshot and snapshot.host != host_name():

@@ -189,7 +189,7 @@ def read_manifest(run: RunPaths, number: int | None = None) -> Manifest | None:
         text = read_file(path)
     except OSError as error:
         raise RunUnreadableError(
-            f"'{path}' cannot be read: {error.strerror}", hint=_DAMAGED_HINT.format(run=run.root)
+            f"'{path}' cannot be read: {error.strerror}", hint=_DAMAGED_HINT.format(run=shlex.quote(str(run.root)))
         ) from error
     return decode_manifest(text, path=str(path), run=shlex.quote(str(run.root)))
 
@@ -230,7 +230,7 @@ def refuse_changed_files(run: RunPaths, *, with_inputs: bool = False, with_workf
         only_card = [change.path for change in changes] == [run.card.name] and is_identity_intact(run, manifest)
         raise SubmissionRefusedError(
             f"'{run.root / changes[0].path}' {changes[0].what}{others}: nothing was started from it",
-            hint=(_CARD_HINT if only_card else _DAMAGED_HINT).format(run=run.root),
+            hint=(_CARD_HINT if only_card else _DAMAGED_HINT).format(run=shlex.quote(str(run.root))),
         )
     return manifest
 

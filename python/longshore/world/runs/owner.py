@@ -7,6 +7,7 @@ import pwd
 import stat
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -96,7 +97,7 @@ def require_access(run: RunPaths, access: Access) -> None:
     if root != run.root:
         hint = as_owner if uid == 0 else f"Only '{owner.name}' can act on it: Longshore has no record of its files."
     else:
-        hint = f"To see what it would run, and to trust it: longshore adopt --trust {run.root}"
+        hint = f"To see what it would run, and to trust it: longshore adopt --trust {quote(str(run.root))}"
         hint += f". {as_owner}" if uid == 0 else ""
     message = f"'{root}' belongs to the user '{owner.name}', and you are '{user_name_of(uid)}'"
     from longshore.world.runs.trust import was_trusted

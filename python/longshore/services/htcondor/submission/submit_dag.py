@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import msgspec
@@ -160,7 +161,7 @@ def _find_submission(
     except LongshoreError:
         raise SubmissionUncertainError(
             f"whether the schedd took '{run.root}' is not known: {error.message}",
-            hint=f"When the schedd answers again, 'longshore submit {run.root}' finds it or submits it.",
+            hint=f"When the schedd answers again, 'longshore submit {quote(str(run.root))}' finds it or submits it.",
         ) from error
     if current.last_submission is None or len(current.submissions) == len(record.submissions):
         raise SubmissionRefusedError(error.message) if isinstance(error, SubmissionUncertainError) else error
