@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.engine.simulation import Simulation
 
 from longshore.app.report.attempts import AttemptCollector
-from longshore.app.report.time_left import estimate_time_left
+from longshore.app.report.estimate import estimate_time_left
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event

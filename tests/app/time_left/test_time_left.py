@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.report.attempts import AttemptCollector
-from longshore.app.report.time_left import summed_work
+from longshore.app.report.estimate import summed_work
 from longshore.app.time_left.remaining_work import RemainingWork, find_open_jobs, map_parents
 from longshore.app.time_left.run_times import LabelRunTimes, typical_run_time
 from longshore.app.time_left.simulated import simulate_time_left
@@ -82,7 +82,7 @@ def test_descendants_of_failed_and_deleted_jobs_are_not_open() -> None:
     parents = [(), (0,), (1,), (), (3,), ()]
     assert find_open_jobs(bytes((1, 0, 0, 2, 0, 0)), {1: "failed"}, parents) == [5]
     assert find_open_jobs(bytes(6), {}, parents) == list(range(6))
-    assert list(map_parents([1, 2, 5], parents)) == [(), (0,), ()]
+    assert list(map_parents([1, 2, 5], parents)) == [(1, ()), (2, (0,)), (5, ())]
 
 
 @given(

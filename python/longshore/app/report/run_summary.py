@@ -94,7 +94,7 @@ def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, no
         for label in jobs.labels
     ]
     # Imported late: only live runs have time left.
-    from longshore.app.report.time_left import estimate_time_left
+    from longshore.app.report.estimate import estimate_time_left
 
     return estimate_time_left(jobs, attempts, open_jobs, now)
 

@@ -7,7 +7,7 @@ from math import exp
 from random import Random
 from typing import Final
 
-from longshore.app.time_left.remaining_work import RemainingWork
+from longshore.app.time_left.remaining_work import BARRIER, RemainingWork
 from longshore.app.time_left.run_times import UNSEEN, LabelRunTimes, typical_run_time
 
 MAX_JOBS: Final = 1500
@@ -51,7 +51,7 @@ def label_run_times(work: RemainingWork) -> list[LabelRunTimes]:
 
 def _pressures(work: RemainingWork, means: list[float]) -> list[float]:
     """Return the expected length of the longest chain that begins with each job."""
-    chains = [means[label] for label in work.labels]
+    chains = [0.0 if label == BARRIER else means[label] for label in work.labels]
     behind = [0.0] * len(chains)
     for job in range(len(chains) - 1, -1, -1):
         chains[job] += behind[job]
@@ -87,6 +87,10 @@ def _course_s(
         now, ended = heappop(running)
         for child in children[ended]:
             waiting[child] -= 1
-            if not waiting[child] and work.elapsed_s[child] is None:
+            if waiting[child] or work.elapsed_s[child] is not None:
+                continue
+            if work.labels[child] == BARRIER:
+                heappush(running, (now, child))
+            else:
                 heappush(ready, (-pressures[child], child))
     return now

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from longshore.app.report.attempts import AttemptCollector
-from longshore.app.time_left.remaining_work import RemainingWork, find_open_jobs, map_parents
+from longshore.app.time_left.remaining_work import BARRIER, RemainingWork, find_open_jobs, map_parents
 from longshore.app.time_left.simulated import MAX_JOBS, simulate_time_left
 from longshore.app.time_left.summed import SummedWork, sum_time_left
 from longshore.contract.context import RunPaths
@@ -53,25 +53,20 @@ def estimate_time_left(
 def remaining_work(
     jobs: JobTable, attempts: AttemptCollector, now: float, *, earlier_ms: Sequence[Mapping[int, float]] = ()
 ) -> RemainingWork:
-    """Return the open jobs of a run with their parents, barriers included, and the run times so far."""
-    parents: Sequence[Sequence[int]] = jobs.parents
-    if jobs.barriers:
-        parents = [
-            (*of_job, *(job for barrier in jobs.barriers_before(number) for job in barrier.after))
-            for number, of_job in enumerate(parents)
-        ]
-    found = find_open_jobs(attempts.over, attempts.failed, parents)
-    placed = list(map_parents(found, parents))
+    """Return the open jobs of a run with their parents, the barriers between them, and the run times so far."""
+    found = find_open_jobs(attempts.over, attempts.failed, jobs.parents, jobs.barriers)
+    placed = list(map_parents(found, jobs.parents, jobs.barriers))
     if jobs.final is not None and found and found[-1] == jobs.final:
-        placed[-1] = tuple(range(len(found) - 1))
+        placed[-1] = jobs.final, tuple(range(len(placed) - 1))
     starts = attempts.running
     elapsed = [
-        max(0.0, now - (start.at or start.t)) if (start := starts.get(job)) is not None else None for job in found
+        max(0.0, now - (start.at or start.t)) if job is not None and (start := starts.get(job)) is not None else None
+        for job, _ in placed
     ]
-    has_ready = any(so_far is None and not before for so_far, before in zip(elapsed, placed, strict=True))
+    has_ready = any(so_far is None and not before for so_far, (_, before) in zip(elapsed, placed, strict=True))
     return RemainingWork(
-        labels=[jobs.label_of[job] for job in found],
-        parents=placed,
+        labels=[BARRIER if job is None else jobs.label_of[job] for job, _ in placed],
+        parents=[before for _, before in placed],
         elapsed_s=elapsed,
         run_s=attempts.run_s,
         earlier_ms=earlier_ms,
