@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.journal import Journal
 from longshore.engine.launch.new_life import refuse_if_alive, wait_for_life
 from longshore.engine.rundir.engine_lock import lock_run, read_holder
@@ -79,3 +79,11 @@ def test_without_another_engine_none_began(run: RunPaths) -> None:
     late.wait()
     with pytest.raises(SubmissionRefusedError, match="did not begin: it wrote nothing"):
         wait_for_life(run, late, 0, 0)
+
+
+def test_an_engine_of_which_nothing_is_known_is_not_called_alive(run: RunPaths) -> None:
+    with pytest.raises(
+        SubmissionRefusedError, match=r"nothing tells whether an engine .* is alive: no answer"
+    ) as caught:
+        refuse_if_alive(run, lambda _: Unreachable(why="no answer"))
+    assert "--take-over" in caught.value.hint
