@@ -151,6 +151,10 @@ class RunNotFoundError(LongshoreError):
     code = "run_not_found"
 
 
+class UnknownRunError(RunNotFoundError):
+    """No run has that name."""
+
+
 class RunUnreadableError(RunNotFoundError):
     """A run directory exists but cannot be read."""
 

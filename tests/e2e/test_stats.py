@@ -49,4 +49,7 @@ def test_names_that_mean_nothing_are_errors(cli: Cli, write_run: WriteRun) -> No
     label = cli("stats", "@last", "--label", "Bb")
     assert (label.returncode, "there is no label 'Bb'" in label.stderr) == (5, True)
     assert cli("stats", "@last", "--csv", "--json").returncode == 2
+    (run,) = cli("report", "@last", "--json").json["runs"]
+    Path(run["path"]).rename(f"{run['path']}-moved")
+    assert "there is no run directory" in cli("stats", run["id"]).stderr
     assert cli("stats").returncode == 2

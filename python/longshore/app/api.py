@@ -882,18 +882,18 @@ def requests_yaml(advice: RequestAdvice, *, over: str = "", output: Path | None 
     Parameters
     ----------
     over
-        A configuration that the YAML includes, so that it wins over the values there.
+        A configuration that the YAML includes, so that it wins over the values there; empty for none.
     output
         A new file to write it to as well.
 
     Raises
     ------
     FilesError
-        `output` exists or cannot be written.
+        `over` cannot be read, or `output` exists or cannot be written.
     """
-    from longshore.app.statistics.requests_yaml import advice_yaml, write_advice
+    from longshore.app.statistics.requests_yaml import advice_yaml, included_name, write_advice
 
-    text = advice_yaml(advice, over=over)
+    text = advice_yaml(advice, over=included_name(over, output) if over else "")
     if output is not None:
         write_advice(output, text)
     return text

@@ -12,6 +12,7 @@ import click
 from longshore.app import api
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import SERVICE, Command, print_json, print_notes
+from longshore.cli.parameter_types import NonEmptyPath
 
 if TYPE_CHECKING:
     from longshore.app.submit.submit_once import SubmittedRun
@@ -40,17 +41,7 @@ _CONFIG_KEYS: Final = {
 """Configuration key per option; the same as BPS's."""
 
 
-class _NonEmptyPath(click.Path):
-    """Path type that refuses an empty text, which would be the current directory."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuse an empty path."""
-        if not value:
-            self.fail("the name of the file is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-FILE_TYPE: Final = _NonEmptyPath(path_type=Path, readable=False)
+FILE_TYPE: Final = NonEmptyPath(path_type=Path, readable=False)
 CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE_TYPE)
 PROBE: Final = click.option(
     "--probe/--no-probe",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.app.written_run import WrittenRun
 
 from longshore.app.statistics.request_advice import RequestAdvice, advise_requests
-from longshore.app.statistics.requests_yaml import advice_yaml, write_advice
+from longshore.app.statistics.requests_yaml import advice_yaml, included_name, write_advice
 from longshore.app.statistics.suggest_requests import (
     MIN_PERCENTILE,
     Basis,
@@ -152,7 +152,7 @@ def test_a_written_advice_is_whole_or_not_there(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(FilesError, match=r"tuned\.yaml' cannot be written: File too large"):
+        with pytest.raises(FilesError, match=r"cannot write '.*tuned\.yaml': File too large"):
             write_advice(path, "#" * 2000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -203,6 +203,22 @@ def test_the_yaml_names_each_label_exactly(label: str, tmp_path: Path) -> None:
     over = advice_yaml(advice, over="a b.yaml")
     assert yaml.safe_load(over)["includeConfigs"] == "a b.yaml"
     assert "itself, and wins" not in over
+
+
+def test_an_included_file_is_found_from_where_the_yaml_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").touch()
+    (tmp_path / "deep").mkdir()
+    assert included_name("run.yaml", None) == "run.yaml"
+    assert included_name("run.yaml", Path("tuned.yaml")) == "run.yaml"
+    assert included_name("run.yaml", Path("deep/tuned.yaml")) == str(tmp_path / "run.yaml")
+
+
+@pytest.mark.parametrize(("over", "why"), [("none.yaml", "No such file"), (".", "Is a directory")])
+def test_what_cannot_be_included_is_told(over: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FilesError, match=f"'{over}' cannot be included: {why}"):
+        included_name(over, None)
 
 
 def test_runs_count_together_and_the_last_says_what_is_requested(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file
@@ -50,7 +51,9 @@ def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: 
 def require_parent(path: Path, target: Path) -> None:
     """Refuse a path whose directory does not exist; `target` is the path without links."""
     if not target.parent.is_dir():
-        raise FilesError(f"the directory '{path.parent}' does not exist", hint=f"Make it: mkdir -p '{path.parent}'")
+        # That of a link is where it leads to.
+        folder = target.parent if path.is_symlink() else path.parent
+        raise FilesError(f"the directory '{folder}' does not exist", hint=f"Make it: mkdir -p {quote(str(folder))}")
 
 
 def write_error(error: OSError, path: Path, target: Path) -> FilesError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from longshore.app.export.write_file import require_parent, write_error
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, SuggestedValue
 from longshore.errors import FilesError
@@ -27,10 +29,28 @@ def write_advice(path: Path, text: str) -> None:
     """
     if path.exists() or path.is_symlink():
         raise FilesError(f"'{path}' exists already", hint="Name another file, or remove it.")
+    require_parent(path, path)
     try:
         create_atomically(path, text.encode())
     except OSError as error:
-        raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
+        raise write_error(error, path, path) from error
+
+
+def included_name(over: str, output: Path | None) -> str:
+    """Return how YAML in `output` names a file to include; that is looked for in the working directory first.
+
+    Raises `FilesError` if the file cannot be read.
+    """
+    path = Path(over)
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise FilesError(
+            f"'{over}' cannot be included: {error.strerror or error}", hint="Name the YAML file that you submit."
+        ) from error
+    is_beside = output is None or Path(os.path.realpath(output.parent)) == Path.cwd()
+    return over if is_beside else str(path.absolute())
 
 
 def advice_yaml(advice: RequestAdvice, *, over: str = "") -> str:

@@ -10,7 +10,7 @@ from longshore.app.inspect.find_jobs import first_names
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.statistics.attempt_statistics import GroupedStatistics, summarize_attempts
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
-from longshore.errors import RunNotFoundError
+from longshore.errors import RunNotFoundError, UnknownRunError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
@@ -94,8 +94,8 @@ def find_runs_and_labels(
 
 
 def _unknown_name(name: str, unknown: RunNotFoundError, labels: Sequence[str], named: str) -> RunNotFoundError:
-    """Return the error for a name that is neither a run nor a label, with the run or the labels that it may mean."""
-    if name.startswith(("@", ".", "~")) or "/" in name:
+    """Return the error for a name that is no label, and no run or one that cannot be opened."""
+    if not isinstance(unknown, UnknownRunError) or name.startswith(("@", ".", "~")) or "/" in name:
         return unknown
     near = did_you_mean(name, labels, likeness=NAME_LIKENESS)
     if not near and unknown.hint.startswith("Did you mean"):

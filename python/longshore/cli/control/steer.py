@@ -8,6 +8,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes, run_option
+from longshore.cli.parameter_types import WholeNumber
 from longshore.contract.intervention import Intervention, JobSelection
 
 _JOB = click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job. Can be repeated.")
@@ -33,7 +34,7 @@ def unpause(*, run: str, as_json: bool) -> None:
 
 @click.command(epilog="Example: longshore throttle @last --max 4 --label coadd    or: longshore throttle @last --off")
 @run_option()
-@click.option("--max", "max_jobs", type=click.IntRange(min=1), metavar="N", help="Maximum number of active jobs.")
+@click.option("--max", "max_jobs", type=WholeNumber(min=1), metavar="N", help="Maximum number of active jobs.")
 @click.option("--off", is_flag=True, help="Remove the maximum.")
 @_LABEL
 @JSON

@@ -8,6 +8,7 @@ import sys
 import click
 
 from longshore.app import api
+from longshore.cli.parameter_types import WholeNumber
 
 
 @click.command(
@@ -15,7 +16,7 @@ from longshore.app import api
     short_help="Show runs in a browser, updated by itself.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=0, metavar="N", help="Port of 127.0.0.1 (default: a free one)."
+    "--port", type=WholeNumber(0, 65_535), default=0, metavar="N", help="Port of 127.0.0.1 (default: a free one)."
 )
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
 def command(*, port: int, no_open: bool) -> None:

@@ -11,6 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_notes
+from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, WholeNumber
 from longshore.world.archives.archive_names import archive_suffix
 
 _FORMATS = ("dot", "mermaid", "svg")
@@ -21,16 +22,14 @@ _DOT_TIMEOUT_S = 60.0
 @click.command(epilog="Example: longshore draw @last --output run.svg    or: longshore draw run.yaml --format mermaid")
 @click.argument("run", metavar="RUN|FILE")
 @click.option("--job", metavar="JOB", help="Draw the jobs around that job instead of the labels.")
-@click.option(
-    "--depth", type=click.IntRange(1, 10), default=1, show_default=True, help="Steps before and after the job."
-)
+@click.option("--depth", type=WholeNumber(1, 10), default=1, show_default=True, help="Steps before and after the job.")
 @click.option(
     "--format",
     "format_name",
     type=click.Choice(_FORMATS),
     help="Format (default: by the suffix of --output, else dot).",
 )
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH", help="Write to a file.")
+@click.option("--output", type=OUTPUT_FILE, metavar="PATH", help="Write to a file; - is the standard output.")
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the configuration, as for submit."
 )
@@ -74,7 +73,7 @@ def command(
         text = to_mermaid(picture) if format_name == "mermaid" else to_dot(picture)
         if format_name == "svg":
             text = _to_svg(text)
-    if output is None:
+    if output is None or output == STDOUT:
         click.echo(text)
     else:
         _write_file(output, text)

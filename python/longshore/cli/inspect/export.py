@@ -10,9 +10,9 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import print_notes, run_option
+from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT
 
 _FORMATS: Final = ("csv", "openmetrics", "wfformat", "ro-crate")
-_STDOUT: Final = Path("-")
 
 
 @click.command(
@@ -31,7 +31,7 @@ _STDOUT: Final = Path("-")
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="Write to a file, whole or not at all; without it, or with -, to the standard output. "
     "A crate becomes a new directory, or an archive if FILE ends with .zip.",
@@ -39,7 +39,7 @@ _STDOUT: Final = Path("-")
 def command(run: str, *, format_name: str, output: Path | None) -> None:
     """Export a run, live or over, for other programs."""
     opened = api.open_run(run)
-    if output is not None and output != _STDOUT:
+    if output is not None and output != STDOUT:
         api.export_run(opened, format_name, output)
         click.echo(f"wrote '{output}'", file=sys.stderr)
     else:

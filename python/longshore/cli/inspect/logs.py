@@ -11,6 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
+from longshore.cli.parameter_types import WholeNumber
 from longshore.model.run.states import STATE_EXIT_STATUS
 
 if TYPE_CHECKING:
@@ -56,16 +57,16 @@ class LogOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="All jobs of that label. Can be repeated.")
 @click.option("--failed", is_flag=True, help="All failed jobs (with --label: of those labels).")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), metavar="N", help="Number of the attempt (default: the newest with a log)."
+    "--attempt", type=WholeNumber(min=1), metavar="N", help="Number of the attempt (default: the newest with a log)."
 )
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", type=WholeNumber(min=0), metavar="N", help="Only the last N lines.")
 @click.option(
     "--follow", "-f", is_flag=True, help="Continue as the log grows, through all attempts, until JOB is over."
 )
 @click.option("--grep", metavar="REGEX", help="Only lines that match, each with the name of its job.")
 @click.option(
     "--most",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="N",
     help=f"Maximum number of logs (default {_DEFAULT_MAX_LOGS}, or all with --grep, --paths or --json; 0: all).",
 )

@@ -22,6 +22,7 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.cli.parameter_types import OUTPUT_FILE, Number
 from longshore.cli.terminal import Terminal, is_terminal, measure_terminal
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 @run_option(required=False)
 @SERVICE
 @click.option("--user", metavar="NAME", help="Only runs of that user.")
-@click.option(
-    "--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="Also runs that ended in the last DAYS days."
-)
+@click.option("--hist", type=Number(min=0.0), metavar="DAYS", help="Also runs that ended in the last DAYS days.")
 @click.option(
     "--filter",
     "filters",
@@ -103,7 +102,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="With --id: write the report to an HTML file that needs no network; - is the standard output.",
 )

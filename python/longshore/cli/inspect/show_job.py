@@ -8,12 +8,13 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes
+from longshore.cli.parameter_types import WholeNumber
 
 
 @click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
 @click.argument("run")
 @click.argument("job")
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Number of the attempt (default: the newest).")
+@click.option("--attempt", type=WholeNumber(min=1), metavar="N", help="Number of the attempt (default: the newest).")
 @click.option("--script", is_flag=True, help="Print only a shell script that runs the job by hand.")
 @JSON
 def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:

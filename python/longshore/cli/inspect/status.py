@@ -18,6 +18,7 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.cli.parameter_types import Number
 from longshore.cli.terminal import is_terminal
 
 
@@ -26,7 +27,7 @@ from longshore.cli.terminal import is_terminal
 @SERVICE
 @click.option(
     "--hist",
-    type=click.FloatRange(min=0.0),
+    type=Number(min=0.0),
     metavar="DAYS",
     help="As in BPS; without effect: the state of a run is always known.",
 )

@@ -11,6 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, SITE_PATH, print_json
+from longshore.cli.parameter_types import WholeNumber
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NONE_PASSES = 6
 @CONFIG_FILE
 @submission_options
 @click.option("--explain", is_flag=True, help="Print of each candidate what it lacks, and each step of the selection.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of chance, instead of siteSelection.select.seed.")
+@click.option("--seed", type=WholeNumber(min=0), help="Seed of chance, instead of siteSelection.select.seed.")
 @click.option(
     "--probe/--no-probe",
     "with_probe",

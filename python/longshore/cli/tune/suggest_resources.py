@@ -9,6 +9,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes
+from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Number
 
 
 @click.command(
@@ -19,19 +20,33 @@ from longshore.cli.options import JSON, print_json, print_notes
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
 @click.option(
     "--margin",
-    type=click.FloatRange(min=1.0, max=10.0),
+    type=Number(min=1.0, max=10.0),
     default=1.2,
     show_default=True,
     metavar="FACTOR",
     help="Factor on what was measured.",
 )
 @click.option(
-    "--over", default="", metavar="FILE", help="Include FILE, so that the written file wins over it and is submitted."
+    "--over",
+    type=NonEmptyPath(),
+    metavar="FILE",
+    help="Include FILE, so that the written file wins over it and is submitted.",
 )
-@click.option("--output", metavar="FILE", help="Write a new file instead of printing the YAML.")
+@click.option(
+    "--output",
+    type=OUTPUT_FILE,
+    metavar="FILE",
+    help="Write a new file instead of printing the YAML; - is the standard output.",
+)
 @JSON
 def command(
-    references: tuple[str, ...], *, labels: tuple[str, ...], margin: float, over: str, output: str | None, as_json: bool
+    references: tuple[str, ...],
+    *,
+    labels: tuple[str, ...],
+    margin: float,
+    over: str | None,
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     """Write the YAML of requests that fit what the attempts of runs used, and what they would have saved.
 
@@ -42,11 +57,12 @@ def command(
 
     opened, selected = api.find_runs_and_labels(references, labels)
     advice = api.suggest_requests(opened, labels=selected, margin=margin)
-    text = api.requests_yaml(advice, over=over, output=Path(output) if output is not None else None)
+    output = None if output == STDOUT else output
+    text = api.requests_yaml(advice, over=over or "", output=output)
     if as_json:
         from longshore.app.documents.statistics import suggest_resources_document
 
-        print_json(suggest_resources_document(advice, text, output=output, as_of=time.time()))
+        print_json(suggest_resources_document(advice, text, output=str(output) if output else None, as_of=time.time()))
     elif output is None:
         click.echo(text, nl=False)
     else:

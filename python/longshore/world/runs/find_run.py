@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.errors import LongshoreError, RunNotFoundError
+from longshore.errors import LongshoreError, RunNotFoundError, UnknownRunError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.archives.archive_names import archive_suffix
@@ -23,6 +23,8 @@ from longshore.world.runs.run_directory import read_card
 LOG: Final = logging.getLogger(__name__)
 LAST_RUN: Final = "@last"
 """Reference to the last run that was submitted from the working directory, else to the last of all."""
+_MOST_IDS: Final = 8
+"""Ids that an error names at most."""
 _REFERENCE_HINT: Final = (
     "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
 )
@@ -69,13 +71,14 @@ def find_run(reference: str) -> RunPaths:
     if len(by_prefix) == 1:
         return RunPaths(Path(by_prefix[0].path))
     if by_prefix:
-        ids = ", ".join(entry.id for entry in by_prefix[:8])
+        ids = ", ".join(entry.id for entry in by_prefix[:_MOST_IDS])
+        more = f" and {len(by_prefix) - _MOST_IDS} more" if by_prefix[_MOST_IDS:] else ""
         raise RunNotFoundError(
-            f"'{reference}' is the beginning of {len(by_prefix)} run ids: {ids}", hint="Give more of the id."
+            f"'{reference}' is the beginning of {len(by_prefix)} run ids: {ids}{more}", hint="Give more of the id."
         )
     names = [LAST_RUN, *(entry.id for entry in known)]
     hint = did_you_mean(reference, names, likeness=NAME_LIKENESS) or _REFERENCE_HINT
-    raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
+    raise UnknownRunError(f"no run '{reference}' is known", hint=hint)
 
 
 def _find_last(known: Sequence[RegistryEntry]) -> RunPaths:
