@@ -158,6 +158,24 @@ def test_a_run_of_which_only_the_report_is_known_has_a_page() -> None:
     assert "Too little has run so far." in text
 
 
+@given(st.dictionaries(st.sampled_from(JobState), st.integers(1, 9999)))
+@settings(max_examples=examples(25))
+def test_the_states_of_a_label_add_up(counts: dict[JobState, int]) -> None:
+    page, jobs = example_page(), sum(counts.values())
+    row = msgspec.structs.replace(page.labels[0], counts=counts, expected=jobs)
+    report = msgspec.structs.replace(page.report, counts=counts)
+    text = render_run_page(msgspec.structs.replace(page, report=report, labels=(row,), spans=None))
+    table = text[text.index('<table id="labels-table"') :].partition("</table>")[0]
+    heads = re.findall(r'<button type="button">([^<]*)</button>', table)
+    cells = [
+        int(cell.replace(",", "") or -1) for cell in re.findall(r'<td class="n[^"]*" data-v="[^"]*">([\d,]*)<', table)
+    ]
+    assert cells[0] == jobs
+    numbers = cells[1 : heads.index("Retries") - 1]
+    assert sum(numbers) == jobs
+    assert ("Deleted" in heads) == (JobState.DELETED in counts)
+
+
 def test_many_jobs_have_no_table_and_the_page_says_how_to_get_them() -> None:
     text = "".join(read(msgspec.structs.replace(example_page(), jobs=None)).text)
     assert "longshore report k7f3aa --json" in text

@@ -129,6 +129,7 @@ def _figures(page: RunPage) -> dict[str, Any]:
     limits = run_time_limits([row.run_s for row in rows])
     return {
         "states": draw_state_bar("states", page.report.counts, "Jobs"),
+        "label_states": _label_states(page.report.counts),
         "label_rows": [
             (row, draw_state_bar(f"bar-{number}", row.counts, row.name))
             for number, row in enumerate(_label_rows(page.labels))
@@ -237,6 +238,7 @@ def _environment() -> jinja2.Environment:
         "noun": count_noun,
         "counts": describe_counts,
         "states": shown_states,
+        "sum_states": lambda counts, states: sum(counts.get(state, 0) for state in states),
         "rule": lambda text, reason: text.removesuffix(f": {reason}"),
         "outcome": lambda failure: failure_text(failure.cause, failure.exit_code, failure.signal),
         "signal": signal_name,
@@ -259,6 +261,15 @@ def _finalize(value: object) -> object:
 def _sort_key(value: float | None) -> Markup:
     """Return the attribute of a cell by which a table is sorted, with a blank before it; none if unknown."""
     return Markup("") if value is None else Markup(f' data-v="{value:.4g}"')  # noqa: S704 - a number
+
+
+def _label_states(counts: Mapping[JobState, int]) -> list[tuple[str, list[JobState]]]:
+    """Return the columns of states in the table of labels: usual ones, and others that occur, so that all add up."""
+    usual = (JobState.SUCCEEDED, JobState.RUNNING, JobState.FAILED, JobState.PRUNED)
+    waiting = [state for state in (JobState.UNREADY, JobState.READY, JobState.PENDING) if counts.get(state)]
+    others = [state for state, _ in shown_states(counts) if state not in {*usual, *waiting}]
+    columns = [(state.value.capitalize(), [state]) for state in (*usual, *others)]
+    return [*columns, *([("Waiting", waiting)] if waiting else [])]
 
 
 def _has_trouble(counts: Mapping[JobState, int]) -> bool:
