@@ -102,6 +102,20 @@ def test_a_waiting_retry_is_reported(written: WrittenRun) -> None:
     assert any("1 job is waiting to be retried, the first at" in words for words in report.summary.waits)
 
 
+def test_a_paused_run_has_no_time_left(written: WrittenRun) -> None:
+    written.begin()
+    events = course()[:9]
+    pause, go_on = (Steer(n=20, t=NOW + 90, who="ada", act=act) for act in ("pause", "unpause"))
+    for event in (*events, pause):
+        written.write(event)
+    report = report_run(written.opened, details=False, now=NOW + 100)
+    assert (report.paused, report.summary and report.summary.left_s) == (True, None)
+    written.write(go_on)
+    report = report_run(written.opened, details=False, now=NOW + 100)
+    assert report.summary
+    assert report.summary.left_s
+
+
 def test_a_life_that_voids_earlier_events_is_replayed(written: WrittenRun) -> None:
     written.begin()
     builder = ReportBuilder(written.opened)

@@ -51,7 +51,7 @@ def summarize_run(
     hopeless = _count_hopeless(attempts, status.counts, waiting) if is_live else 0
     return RunSummary(
         elapsed_s=elapsed if is_live or end else None,
-        left_s=_time_left(jobs, attempts, status, now) if is_live and not hopeless else None,
+        left_s=_time_left(jobs, attempts, status, now) if _goes_on(status) and not hopeless else None,
         hopeless_jobs=hopeless,
         running=_longest_running(attempts, jobs) if is_live else (),
         waits=(*_wait_notes(attempts, status.counts, now), *_manager_notes(status.counts, waiting)) if is_live else (),
@@ -68,6 +68,11 @@ def summarize_run(
         removals=_removals(attempts, jobs),
         labels={label: _label_summary(jobs, attempts, number) for number, label in enumerate(jobs.labels)},
     )
+
+
+def _goes_on(status: RunStatus) -> bool:
+    """Tell whether a run gets to its end by itself; nothing tells how long a pause or a hold takes."""
+    return status.is_live and not status.is_paused and status.state is not JobState.HELD
 
 
 def _label_summary(jobs: JobTable, attempts: AttemptCollector, label: int) -> LabelSummary:
