@@ -105,7 +105,10 @@ def test_a_waiting_retry_is_reported(written: WrittenRun) -> None:
 def test_a_paused_run_has_no_time_left(written: WrittenRun) -> None:
     written.begin()
     events = course()[:9]
-    pause, go_on = (Steer(n=20, t=NOW + 90, who="ada", act=act) for act in ("pause", "unpause"))
+    pause, go_on = (
+        Steer(n=len(events) + number, t=NOW + 90, who="ada", act=act)
+        for number, act in enumerate(("pause", "unpause"), 1)
+    )
     for event in (*events, pause):
         written.write(event)
     report = report_run(written.opened, details=False, now=NOW + 100)
