@@ -14,7 +14,7 @@ from tests.depth import rounds
 from tests.waiting import engine_of, eventually
 from tests.workflows import Tasks, WriteRun, in_place
 
-from longshore.errors import SubmissionRefusedError
+from longshore.errors import UnreachableError
 from longshore.world.host import processes_with_variable
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", []), "e": ("E", ["d"])}
@@ -213,7 +213,7 @@ def test_a_scheduler_whose_programs_are_missing_got_no_job(
     profile.write_text(f'service: sge\nsge: {{bin: "{programs}", root: "{tmp_path}"}}\n', "utf-8")
     path = write_run("computeSite: cluster\nrunQuantumCommand: 'true'\n", CHAIN)
     refused = cli("submit", path.name)
-    assert refused.returncode == SubmissionRefusedError.exit_status
+    assert refused.returncode == UnreachableError.exit_status
     assert "the workload manager 'sge' does not take this run" in refused.stderr
     run = cli("submit", path.name, "--no-probe", "--json").json["submit_dir"]
     assert eventually(lambda: f"{programs}/qsub" in "".join(report(cli, run)["notes"]))

@@ -15,7 +15,7 @@ from longshore.contract.capabilities import JobProbe
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
-from longshore.errors import SubmissionRefusedError
+from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.workflow.job import Job
 from longshore.services.local.service import LocalService
 
@@ -82,7 +82,7 @@ def test_terminals_of_a_user_share_an_answer(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_bad_answer_refuses_the_run_and_is_not_shared() -> None:
     service = Far(False, True)
     bad = probe(service, context())
-    with pytest.raises(SubmissionRefusedError, match="'far' does not take this run: no partition 'x'"):
+    with pytest.raises(UnreachableError, match="'far' does not take this run: no partition 'x'"):
         refuse_by_probe(service, bad)
     good = probe(service, context())
     assert good is not None

@@ -18,7 +18,7 @@ from longshore.contract.capabilities import JobProbe
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import WmsService
 from longshore.engine.run.engine_service import EngineService
-from longshore.errors import SubmissionRefusedError
+from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.workflow.job import Job
 from longshore.world.files.cache_folder import bound_cache
 from longshore.world.files.folder import remove_file
@@ -54,17 +54,26 @@ def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT
 
 
 def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
-    """Raise `SubmissionRefusedError` if a workload manager does not answer, or takes no run of the site at all.
+    """Raise an error if a workload manager does not answer, or takes no run of the site at all.
 
     A problem that concerns only some jobs is left to the checks of the jobs. A workload manager that gets the whole
     graph at the submission refuses it then by itself.
+
+    Raises
+    ------
+    UnreachableError
+        It does not answer.
+    SubmissionRefusedError
+        It has nothing for runs of this site.
     """
     if report is None or report.ok or (report.inventory and not any(each.fatal for each in report.problems)):
         return
     if isinstance(service, EngineService):
-        raise SubmissionRefusedError(
+        refused = SubmissionRefusedError if report.problems else UnreachableError
+        raise refused(
             f"the workload manager '{report.service}' does not take this run: {report.message}",
-            hint="'longshore ping --config FILE' shows what it answers; --no-probe submits all the same.",
+            hint="'longshore ping' with the same options, and the file as --config, shows what it answers. --no-probe "
+            "submits all the same.",
         )
 
 

@@ -102,7 +102,8 @@ def _ping(
     first, *others = dialect.facts_calls()
     config = query(first)
     if not config.ok:
-        return PingReport(service=dialect.name, ok=False, message=f"the controller does not answer: {config.why}")
+        who = "its programs are not on this host" if config.never_ran else "the controller does not answer"
+        return PingReport(service=dialect.name, ok=False, message=f"{who}: {config.why}")
     query.begin(others)
     answers = [query(call) for call in others]
     facts = dialect.parse_facts([config.out, *(answer.out if answer.ok else "" for answer in answers)])

@@ -28,7 +28,8 @@ def command(*, port: int, no_open: bool) -> None:
     with api.open_dashboard(port) as server:
         click.echo(f"Dashboard: {server.address}")
         click.echo("Ctrl-C ends it; runs continue.", err=True)
-        sys.stdout.flush()
+        if sys.stdout:  # `None` if it was closed before this program began
+            sys.stdout.flush()
         if not no_open and _has_display():
             # Imported late: it looks for programs.
             import webbrowser
