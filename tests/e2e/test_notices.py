@@ -63,6 +63,7 @@ def test_a_hook_that_hangs_or_fails_leaves_the_run_alone(cli: Cli, tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     run = Path(ran.json["submit_dir"])
     eventually(lambda: "end SUCCEEDED\n" in told(tmp_path))
+    eventually(lambda: '"rule":"hangs"' in (run / "notices.jsonl").read_text("utf-8"))
     report = cli("report", "--id", run, "--json").json["runs"][0]
     assert report["state"] == "SUCCEEDED"
     assert report["notes"] == [
@@ -139,3 +140,25 @@ def test_changed_rules_hold_from_the_restart_on(cli: Cli, tmp_path: Path) -> Non
     eventually(lambda: {"end SUCCEEDED\n", "two end\n"} <= set(told(tmp_path)))
     assert told(tmp_path)[3:].count("two start\n") == 1
     assert told(tmp_path).count("two end\n") == 1, "what was before is not told"
+
+
+def test_a_restart_is_told_while_a_hook_of_the_end_hangs_and_by_its_own_rules(cli: Cli, tmp_path: Path) -> None:
+    hangs = f"  hangs: {{command: 'until test -e {tmp_path}/go; do sleep 0.1; done', timeout: 10m}}\n"
+    run = begin(cli, write(tmp_path, "test -e mend", hangs))
+    eventually(lambda: "end FAILED\n" in told(tmp_path))
+    more = f"  new: {{events: [start, end], command: 'echo new $LONGSHORE_EVENT >> {tmp_path / 'told'}'}}\n"
+    write(tmp_path, "test -e mend || false", more)
+    (tmp_path / "mend").touch()
+    again = cli("restart", run, "--with-changes")
+    assert again.returncode == 0, again.stderr
+    eventually(lambda: {"new start\n", "new end\n", "end SUCCEEDED\n"} <= set(told(tmp_path)))
+    (tmp_path / "go").touch()
+    log = run / "notices.jsonl"
+    eventually(lambda: '"rule":"hangs"' in log.read_text("utf-8"))
+    assert [line.split()[0] for line in told(tmp_path) if "new" not in line] == [
+        "start",
+        "firstFailure",
+        "end",
+        "start",
+        "end",
+    ]

@@ -9,6 +9,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import gettempdir
@@ -17,8 +18,9 @@ from typing import IO
 import pytest
 
 from longshore.app.notices.compose import trial_notice
-from longshore.app.notices.deliver import DeliveryError, deliver
-from longshore.model.notice import NoticeEvent, NoticeRule, SecretReference
+from longshore.app.notices.deliver import DeliveryError, RunningCommands
+from longshore.app.notices.deliver import deliver as deliver_by
+from longshore.model.notice import Notice, NoticeEvent, NoticeRule, SecretReference
 
 NOTICE = trial_notice("mosaic")
 SECRET = "s3cret-path"  # noqa: S105 - a part of an address
@@ -43,6 +45,10 @@ class Webhook:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.address = f"http://127.0.0.1:{self.server.server_port}/{SECRET}"
+
+
+def deliver(notice: Notice, given_rule: NoticeRule, folder: Path) -> None:
+    deliver_by(notice, given_rule, folder, RunningCommands())
 
 
 def status(number: int) -> Callable[[BaseHTTPRequestHandler, int], None]:
@@ -79,6 +85,15 @@ def rule(*, command: str = "", file: Path | None = None, timeout_s: float = 20.0
         format="slack" if slack else "json",
         timeout_s=timeout_s,
     )
+
+
+def wait_until_dead(pid: int) -> None:
+    stat = Path("/proc") / str(pid) / "stat"
+    deadline = time.monotonic() + 60
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while stat.read_text("utf-8").rpartition(") ")[2][0] != "Z":
+            assert time.monotonic() < deadline, "the process lives on"
+            time.sleep(0.02)
 
 
 def address_file(folder: Path, address: str) -> Path:
@@ -228,11 +243,31 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
     # Long enough for a shell on a busy machine.
     why = refusal(tmp_path, rule(command="sleep 60 & echo $! > child; wait", timeout_s=3.0))
     assert why == "the command had not ended after 3 s, and was killed"
-    child = Path("/proc") / (tmp_path / "child").read_text("utf-8").strip() / "stat"
-    deadline = time.monotonic() + 60
-    while child.exists() and child.read_text("utf-8").rpartition(") ")[2][0] != "Z":
-        assert time.monotonic() < deadline, "the child lives on"
-        time.sleep(0.02)
+    wait_until_dead(int((tmp_path / "child").read_text("utf-8")))
+
+
+def test_no_command_starts_once_all_were_killed(tmp_path: Path) -> None:
+    commands = RunningCommands()
+    commands.kill()
+    with pytest.raises(DeliveryError, match="the notifier ends"):
+        deliver_by(NOTICE, rule(command="touch began"), tmp_path, commands)
+    assert not (tmp_path / "began").exists()
+
+
+def test_the_status_of_a_command_that_was_killed_is_its_signal(tmp_path: Path) -> None:
+    assert refusal(tmp_path, rule(command="kill -9 $$")) == "the command failed with signal 9"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("printf '%01000d\\n' 7 >&2; exit 3", f"{'0' * 197}..."),
+        ("yes x | head -c 1000000 | tr -d '\\n' >&2; echo end >&2; exit 3", f"...{'x' * 194}end"),
+        ("yes | head -c 20000; echo short; exit 3", "short"),
+    ],
+)
+def test_a_long_line_of_a_command_is_cut(tmp_path: Path, command: str, said: str) -> None:
+    assert refusal(tmp_path, rule(command=command)) == f"the command failed with exit code 3: {said}"
 
 
 def test_a_command_that_is_not_found_says_where_it_starts(tmp_path: Path) -> None:

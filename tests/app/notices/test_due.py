@@ -110,3 +110,13 @@ def test_a_second_start_is_told_again() -> None:
 
 def test_nothing_is_left_where_nothing_was_seen() -> None:
     assert list(unsent(RULES, [])) == []
+
+
+def test_each_event_without_a_result_is_left() -> None:
+    known = [event(START, "a", "b"), NoticeRecord(at=0.0, event=START, life=1, rule="b"), event(END, "a", "b")]
+    assert [(rule.name, what) for rule, what in unsent(RULES, known)] == [("a", START), ("a", END), ("b", END)]
+
+
+def test_a_result_that_comes_after_a_restart_is_that_of_the_earlier_event() -> None:
+    known = [event(START, "a"), event(START, "a", life=2), NoticeRecord(at=0.0, event=START, life=1, rule="a")]
+    assert [(rule.name, what) for rule, what in unsent(RULES, known)] == [("a", START)]

@@ -1,4 +1,4 @@
-"""The notifier looks again at a run that it cannot read, and sends what is due once it can."""
+"""The notifier looks again at a run that it cannot read, and lets no rule wait for another."""
 
 from __future__ import annotations
 
@@ -32,3 +32,22 @@ def test_a_run_that_cannot_be_read_is_looked_at_again(tmp_path: Path, monkeypatc
     assert notice == "notice 'mail' of end: sent"
     assert "FAILED" in sent.read_text("utf-8")
     assert [record.is_sent for record in read_notice_records(written.run) if record.rule] == [True]
+
+
+def test_a_rule_that_hangs_holds_back_no_other(tmp_path: Path) -> None:
+    written = finished_run(tmp_path / "run")
+    rules = [
+        NoticeRule(name="a", events=(NoticeEvent.START,), command="until test -e sent; do sleep 0.05; done"),
+        NoticeRule(name="b", events=(NoticeEvent.FIRST_FAILURE, NoticeEvent.END), command="echo >> sent"),
+    ]
+    written.run.notice_rules.write_bytes(encode_notice_rules(rules))
+    lines: list[str] = []
+    watch.watch_run(written.opened, lines.append)
+    assert sorted(lines) == [
+        "notice 'a' of start: sent",
+        "notice 'b' of end: sent",
+        "notice 'b' of firstFailure: sent",
+    ]
+    records = read_notice_records(written.run)
+    assert [record.event for record in records if not record.rule] == ["start", "firstFailure", "end"]
+    assert {record.rule: record.is_sent for record in records if record.rule} == {"a": True, "b": True}

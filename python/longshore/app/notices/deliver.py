@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -23,17 +25,70 @@ _TRIES: Final = 3
 """Calls of a webhook that answers with an error of its own, or not at all."""
 _PAUSE_S: Final = 2.0
 _SAID_B: Final = 4096
+_MAX_SAID: Final = 200
+"""Characters of a command's last line in a message, as of an error line of a log."""
 _MAX_SECRET_B: Final = 8192
+_GUARD_S: Final = 5.0
+"""Time after its timeout in which a command still runs if the notifier that should kill it was killed itself."""
+_KILL_S: Final = 2.0
+"""Longest wait for a command that is just being started before all are killed."""
 
 
 class DeliveryError(Exception):
     """A notice was not sent; the message says why, and has no secret."""
 
 
-def deliver(notice: Notice, rule: NoticeRule, folder: Path) -> None:
+class RunningCommands:
+    """Commands that threads of this process run now; `kill` ends all, and no other starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._is_closed = False
+
+    def start(
+        self, rule: NoticeRule, folder: Path, variables: dict[str, str], text: IO[bytes], output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        """Start the command of a rule in a session of its own. Raises `OSError` if it cannot be started."""
+        with self._lock:
+            if self._is_closed:
+                raise DeliveryError("the notifier ends")
+            process = subprocess.Popen(
+                [*_guard(rule.timeout_s), "/bin/sh", "-c", rule.command],
+                stdin=text,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
+            self._processes.add(process)
+        return process
+
+    def wait(self, process: subprocess.Popen[bytes], timeout_s: float) -> int:
+        """Return the status of a command; kill it after its time, and raise `TimeoutExpired`."""
+        try:
+            return process.wait(timeout_s)
+        finally:
+            _kill_group(process)
+            process.wait()
+            self._processes.discard(process)
+
+    def kill(self) -> None:
+        """Kill all commands with their children."""
+        # A command that is started on a file server that hangs would hold the lock for ever.
+        is_held = self._lock.acquire(timeout=_KILL_S)
+        self._is_closed = True
+        for process in tuple(self._processes):
+            _kill_group(process)
+        if is_held:
+            self._lock.release()
+
+
+def deliver(notice: Notice, rule: NoticeRule, folder: Path, commands: RunningCommands) -> None:
     """Send a notice by a rule; commands start in `folder`. Raises `DeliveryError` if that fails."""
     if rule.webhook is None:
-        _run_command(notice, rule, folder)
+        _run_command(notice, rule, folder, commands)
         return
     address = read_secret(rule.webhook)
     deadline = time.monotonic() + rule.timeout_s
@@ -65,13 +120,16 @@ def read_secret(reference: SecretReference) -> str:
     return line
 
 
-def _run_command(notice: Notice, rule: NoticeRule, folder: Path) -> None:
+def _run_command(notice: Notice, rule: NoticeRule, folder: Path, commands: RunningCommands) -> None:
     try:
         with TemporaryFile() as text, TemporaryFile() as output:
             text.write(notice.text.encode())
             text.seek(0)
-            status = _wait_for_command(notice, rule, folder, text, output)
+            process = commands.start(rule, folder, command_variables(notice), text, output)
+            status = commands.wait(process, rule.timeout_s)
             said = _last_line(output)
+    except subprocess.TimeoutExpired:
+        raise DeliveryError(f"the command had not ended after {rule.timeout_s:g} s, and was killed") from None
     except OSError as error:
         # A full folder of temporary files, for example.
         place = f" in '{gettempdir()}'" if error.errno in FULL_ERRORS else ""
@@ -83,31 +141,30 @@ def _run_command(notice: Notice, rule: NoticeRule, folder: Path) -> None:
         raise DeliveryError(f"the command failed with {how}" + (f": {said}" if said else "") + where)
 
 
-def _wait_for_command(notice: Notice, rule: NoticeRule, folder: Path, text: IO[bytes], output: IO[bytes]) -> int:
-    """Run a command with its words in `output`, and return its status; kill it after its time."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", rule.command],
-        stdin=text,
-        stdout=output,
-        stderr=output,
-        cwd=folder,
-        env={**os.environ, **command_variables(notice)},
-        start_new_session=True,
-    )
-    try:
-        return process.wait(rule.timeout_s)
-    except subprocess.TimeoutExpired:
+def _guard(timeout_s: float) -> list[str]:
+    """Return a program in front of a command that kills it, also after this process was killed; none where it lacks."""
+    program = shutil.which("timeout")
+    return [program, "-s", "KILL", str(math.ceil(timeout_s + _GUARD_S))] if program else []
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command that has not ended, with its children; what a command that ended left goes on."""
+    if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise DeliveryError(f"the command had not ended after {rule.timeout_s:g} s, and was killed") from None
 
 
 def _last_line(output: IO[bytes]) -> str:
+    """Return the last line of a command's words, or the most of it that a message takes."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _SAID_B))
-    said = output.read().decode("utf-8", "replace").strip().splitlines()
-    return said[-1] if said else ""
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
+    if not lines:
+        return ""
+    if len(lines[-1]) <= _MAX_SAID:
+        return lines[-1]
+    has_begun_before = len(lines) == 1 and size > _SAID_B
+    return f"...{lines[-1][3 - _MAX_SAID :]}" if has_begun_before else f"{lines[-1][: _MAX_SAID - 3]}..."
 
 
 def _call_webhook(notice: Notice, rule: NoticeRule, address: str, deadline: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
@@ -53,16 +54,18 @@ def _has_come(event: NoticeEvent, report: RunReport, phase: RunPhase) -> bool:
 
 
 def unsent(rules: Iterable[NoticeRule], records: Iterable[NoticeRecord]) -> Iterator[tuple[NoticeRule, NoticeEvent]]:
-    """Return the rules that were not carried out for the last event that was seen: a notifier died in between.
+    """Return the rules without a result for an event that was seen: a notifier died in between.
 
     A rule that was written later does not tell what was before.
     """
-    event: NoticeEvent | None = None
-    left: set[str] = set()
+    left: dict[tuple[NoticeEvent, str], int] = {}
     for record in records:
-        if record.rule:
-            left.discard(record.rule)
-        else:
-            event, left = record.event, set(record.rules)
-    if event is not None:
-        yield from ((rule, event) for rule in rules if rule.name in left)
+        # A result may come after the run was restarted.
+        if record.life >= left.get((record.event, record.rule), math.inf):
+            del left[record.event, record.rule]
+        for name in record.rules:
+            # An event that came again, after a restart, counts once, and as the newer one.
+            left.pop((record.event, name), None)
+            left[record.event, name] = record.life
+    known = {rule.name: rule for rule in rules}
+    yield from ((known[name], event) for event, name in left if name in known)

@@ -11,7 +11,7 @@ import msgspec
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.notices.compose import trial_notice
-from longshore.app.notices.deliver import DeliveryError, deliver
+from longshore.app.notices.deliveries import Deliveries, Delivery
 from longshore.app.runs.open_run import open_run
 from longshore.config.profile.notices import SECTION, read_notices
 from longshore.engine.rundir.notice_log import read_notice_rules
@@ -30,9 +30,9 @@ class NoticeTrial(msgspec.Struct, frozen=True, kw_only=True):
 def try_notices(
     name: str, overrides: Overrides, *, now: float, show: Callable[[NoticeTrial], None]
 ) -> Sequence[NoticeTrial]:
-    """Send a test notice by each rule of a configuration file or a run; `show` receives each result.
+    """Send a test notice by each rule of a configuration file or a run; `show` receives each result as it comes.
 
-    Commands start in the directory of the run; for a file, in an empty one.
+    The rules are tried side by side. Commands start in the directory of the run; for a file, in an empty one.
 
     Raises
     ------
@@ -60,13 +60,12 @@ def _try_rules(
             f"'{name}' has no rule of notices",
             hint="For example: notify: {mail: {events: [end], command: 'mail -s \"$LONGSHORE_SUBJECT\" $USER'}}",
         )
-    trials = []
-    for rule in rules:
-        try:
-            deliver(trial_notice(title), rule, folder)
-            why = ""
-        except DeliveryError as error:
-            why = str(error)
-        trials.append(NoticeTrial(rule=rule, why=why))
-        show(trials[-1])
-    return trials
+    trials: dict[str, NoticeTrial] = {}
+    with Deliveries() as deliveries:
+        for rule in rules:
+            deliveries.add(Delivery(rule=rule, notice=trial_notice(title), folder=folder))
+        while deliveries.open_number:
+            for ended in deliveries.take_ended():
+                trials[ended.rule.name] = NoticeTrial(rule=ended.rule, why=ended.why)
+                show(trials[ended.rule.name])
+    return [trials[rule.name] for rule in rules]

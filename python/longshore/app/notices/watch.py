@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.notices.compose import compose_notice
-from longshore.app.notices.deliver import DeliveryError, deliver
+from longshore.app.notices.deliveries import Deliveries, Delivery
 from longshore.app.notices.due import RunPhase, due_events, unsent
 from longshore.app.report.report import ReportBuilder
 from longshore.app.report.wait import is_over
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
-from longshore.contract.context import Unreachable
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
@@ -45,31 +45,53 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     """
     run = opened.run
     require_access(run, Access.ACT)
-    refuse_changed_files(run, with_workflow=False)
-    rules = read_notice_rules(run)
+    rules = _read_rules(run)
     if not rules:
         return
     # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
-    with take_lock(run.notice_lock, below=run.root, wait_s=math.inf):
-        notifier = _Notifier(opened, rules, NoticeLog(run), say)
-        while not notifier.try_to_look():
-            time.sleep(notifier.pause_s)
+    with take_lock(run.notice_lock, below=run.root, wait_s=math.inf), Deliveries() as deliveries:
+        notifier = _Notifier(opened, rules, NoticeLog(run), deliveries, say)
+        while not (is_last := notifier.try_to_look()) or deliveries.open_number:
+            notifier.pause(is_last=is_last)
+
+
+def _read_rules(run: RunPaths) -> Sequence[NoticeRule]:
+    refuse_changed_files(run, with_workflow=False)
+    return read_notice_rules(run)
 
 
 class _Notifier:
-    """Looks at one run, again and again; `pause_s` is the time until the next look."""
+    """Looks at one run, again and again."""
 
     def __init__(
-        self, opened: OpenRun, rules: Sequence[NoticeRule], log: NoticeLog, say: Callable[[str], None]
+        self,
+        opened: OpenRun,
+        rules: Sequence[NoticeRule],
+        log: NoticeLog,
+        deliveries: Deliveries,
+        say: Callable[[str], None],
     ) -> None:
         self.opened = opened
         self.rules = rules
         self.log = log
+        self.deliveries = deliveries
         self.say = say
-        self.pause_s = _PAUSE_S
+        self._pause_s = _PAUSE_S
         self._builder = ReportBuilder(opened)
+        self._life = _life_number(opened)
         self._began = time.monotonic()
+        self._has_sent_unsent = False
         self._problem = ""
+
+    def pause(self, *, is_last: bool) -> None:
+        """Wait until the next look, and record the results of notices meanwhile; after the last look only for these."""
+        deadline = time.monotonic() + self._pause_s
+        while (left_s := deadline - time.monotonic()) > 0.0:
+            if not self.deliveries.open_number:
+                time.sleep(0.0 if is_last else left_s)
+                return
+            for delivery in self.deliveries.take_ended(left_s):
+                self._record(delivery)
 
     def try_to_look(self) -> bool:
         """Send due notices; return whether nothing drives the run any more, or its directory is gone.
@@ -83,7 +105,7 @@ class _Notifier:
                 return True
             if (problem := describe_read_error(error)) != self._problem:
                 self.say(f"the run cannot be read, and is looked at again: {problem}")
-            self._problem, self.pause_s = problem, _MAX_PAUSE_S
+            self._problem, self._pause_s = problem, _MAX_PAUSE_S
             self._builder = ReportBuilder(self.opened)
             return False
         self._problem = ""
@@ -91,6 +113,7 @@ class _Notifier:
 
     def _look(self) -> bool:
         began = time.monotonic()
+        self._follow_life()
         self._send_unsent()
         if self._is_too_early():
             return False
@@ -98,33 +121,44 @@ class _Notifier:
         alive = self.opened.is_alive()
         report = self._builder.build(time.time())
         phase = self._phase(report, alive=alive)
-        life = self._life()
-        for event in due_events(report, phase, self.log.records, life):
+        for event in due_events(report, phase, self.log.records, self._life):
             due = [rule for rule in self.rules if event in rule.events]
             names = tuple(rule.name for rule in due)
-            self.log.add(NoticeRecord(at=time.time(), event=event, life=life, rules=names))
+            self.log.add(NoticeRecord(at=time.time(), event=event, life=self._life, rules=names))
             for rule in due:
-                self._send(rule, event, report, life)
-        self.pause_s = min(_MAX_PAUSE_S, max(_PAUSE_S, _PAUSE_RATIO * (time.monotonic() - began)))
+                self._send(rule, event, report)
+        self._pause_s = min(_MAX_PAUSE_S, max(_PAUSE_S, _PAUSE_RATIO * (time.monotonic() - began)))
         return phase is not RunPhase.LIVE
 
+    def _follow_life(self) -> None:
+        """Read the rules again if the run was restarted or resumed while notices of its end were being sent."""
+        life = _life_number(self.opened)
+        if life == self._life:
+            return
+        self.rules = _read_rules(self.opened.run)
+        self._life, self._began = life, time.monotonic()
+
     def _send_unsent(self) -> None:
-        """Send what a notifier that died had not sent yet."""
+        """Send, once, what a notifier that died had not sent yet."""
+        if self._has_sent_unsent:
+            return
         left = list(unsent(self.rules, self.log.records))
         report = self._builder.build(time.time()) if left else None
+        self._has_sent_unsent = True
         for rule, event in left:
             assert report is not None
-            self._send(rule, event, report, self._life())
+            self._send(rule, event, report)
 
-    def _send(self, rule: NoticeRule, event: NoticeEvent, report: RunReport, life: int) -> None:
+    def _send(self, rule: NoticeRule, event: NoticeEvent, report: RunReport) -> None:
         notice = compose_notice(event, report, self.opened.card.id)
-        why = ""
-        try:
-            deliver(notice, rule, _existing_folder(self.opened.run.root))
-        except DeliveryError as error:
-            why = str(error)
-        self.say(f"notice '{rule.name}' of {event.value}: {why or 'sent'}")
-        self.log.add(NoticeRecord(at=time.time(), event=event, life=life, rule=rule.name, is_sent=not why, why=why))
+        folder = _existing_folder(self.opened.run.root)
+        self.deliveries.add(Delivery(rule=rule, notice=notice, folder=folder, life=self._life))
+
+    def _record(self, delivery: Delivery) -> None:
+        rule, event, why = delivery.rule.name, delivery.notice.event, delivery.why
+        self.say(f"notice '{rule}' of {event.value}: {why or 'sent'}")
+        record = NoticeRecord(at=time.time(), event=event, life=delivery.life, rule=rule, is_sent=not why, why=why)
+        self.log.add(record)
 
     def _phase(self, report: RunReport, *, alive: bool | Unreachable) -> RunPhase:
         if alive is not False:
@@ -132,11 +166,6 @@ class _Notifier:
         if report.state is JobState.UNKNOWN or not is_over(self.opened, report):
             return RunPhase.STOPPED
         return RunPhase.OVER
-
-    def _life(self) -> int:
-        """Return the number of what drives the run: of its engine, or of its submission where it has none."""
-        known = lives(self.opened.run.journal)
-        return known[-1][0] if known else len(read_card(self.opened.run).submissions)
 
     def _is_too_early(self) -> bool:
         """Tell whether a new engine has begun that has not written a snapshot yet."""
@@ -146,6 +175,12 @@ class _Notifier:
         snapshot = read_snapshot(self.opened.run)
         is_written = snapshot is not None and snapshot.life >= known[-1][0]
         return not is_written and self.opened.is_alive() is True
+
+
+def _life_number(opened: OpenRun) -> int:
+    """Return the number of what drives a run: of its engine, or of its submission where it has none."""
+    known = lives(opened.run.journal)
+    return known[-1][0] if known else len(read_card(opened.run).submissions)
 
 
 def _existing_folder(folder: Path) -> Path:

@@ -50,7 +50,7 @@ def start_notifier(run: RunPaths) -> str:
 def wait_for_notifier(run: RunPaths) -> None:
     """Wait for the last notices of a run whose engine may be a job: the end of the job would kill the notifier.
 
-    At most as long as all rules together may take.
+    At most as long as the notices of one rule may take.
     """
     deadline = time.monotonic() + longest_notices_s(run)
     while time.monotonic() < deadline and is_notifier_at_work(run):
@@ -60,7 +60,8 @@ def wait_for_notifier(run: RunPaths) -> None:
 def longest_notices_s(run: RunPaths) -> float:
     """Return the seconds that the last notices of a run that is over may take; 0 if it has no rules."""
     rules = read_notice_rules(run)
-    return _LAST_LOOK_S + sum(rule.timeout_s for rule in rules) if rules else 0.0
+    # Rules are side by side; the notices of one rule are not.
+    return _LAST_LOOK_S + max(rule.timeout_s * len(rule.events) for rule in rules) if rules else 0.0
 
 
 def is_notifier_at_work(run: RunPaths) -> bool:
