@@ -10,6 +10,7 @@ from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
+from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
 from longshore.engine.state.run_state import RunState
@@ -28,6 +29,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
+from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState, state_of_run
 from longshore.model.run.submission import RunIdentity, Submission
@@ -62,6 +64,29 @@ def course() -> list[Event]:
     attempt(4, 1)
     events.append(Finished(state=JobState.FAILED))
     return [msgspec.structs.replace(event, n=n, t=NOW + n) for n, event in enumerate(events, start=1)]
+
+
+def run_of(root: Path) -> WrittenRun:
+    """Write a run whose journal has `course`."""
+    written = WrittenRun(root)
+    written.begin()
+    for event in course():
+        written.write(event)
+    return written
+
+
+def run_with_kept_results(root: Path) -> WrittenRun:
+    """Write a run that keeps the results of the jobs j0 and j1 from the run 'bryvbx', and has made none yet."""
+    written = WrittenRun(root)
+    written.begin()
+    record = ReusedJobs(run="bryvbx", path=str(root.parent / "earlier"), jobs=(0, 1))
+    (written.run.root / REUSED_JOBS).write_bytes(msgspec.json.encode(record))
+    for n, event in enumerate(make_reuse_events(written.run, written.state, tag="t"), start=1):
+        assert not isinstance(event, Life)
+        numbered = msgspec.structs.replace(event, n=n, t=NOW)
+        written.write(numbered)
+        written.know(numbered)
+    return written
 
 
 def finished_run(root: Path, *, retries: int = 0) -> WrittenRun:

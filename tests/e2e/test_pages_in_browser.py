@@ -137,6 +137,14 @@ def test_a_table_is_sorted_by_number_both_ways_and_unknown_values_come_last(page
     assert page.run(rows)[-1] == "isr"
 
 
+def test_signals_are_sorted_as_exit_codes(page: Page) -> None:
+    rows = VISIBLE.replace("{table}", "jobs-table")
+    # The last job alone has an exit: a signal.
+    for _ in range(2):
+        page.click("#jobs-table th:nth-child(5) button")
+        assert page.run(rows)[0] == HOSTILE[0]
+
+
 def test_the_keyboard_reaches_and_uses_a_heading(page: Page) -> None:
     page.run("document.querySelector('#jobs-table th button').focus()")
     for kind in ("keyDown", "keyUp"):

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
-from tests.app.written_run import WrittenRun, course
+from tests.app.written_run import WrittenRun, run_of, run_with_kept_results
 from tests.disk import room_for
 
 from longshore.app import api
@@ -16,11 +16,7 @@ from longshore.errors import FilesError, UsageError
 
 @pytest.fixture
 def run(tmp_path: Path) -> WrittenRun:
-    run = WrittenRun(tmp_path / "run")
-    run.begin()
-    for event in course():
-        run.write(event)
-    return run
+    return run_of(tmp_path / "run")
 
 
 def rows(run: WrittenRun) -> list[dict[str, str]]:
@@ -41,6 +37,14 @@ def test_every_attempt_has_a_row_in_the_order_of_jobs(run: WrittenRun) -> None:
     assert {each["log"] for each in rows(run) if each["job"] == "j1"} == {
         str(run.run.log_of(1, "j1", "a", attempt)) for attempt in (1, 2)
     }
+
+
+def test_results_that_were_kept_have_rows_and_are_not_counted(tmp_path: Path) -> None:
+    run = run_with_kept_results(tmp_path / "run")
+    kept = [(each["job"], each["state"], each["reason"], each["run_s"]) for each in rows(run)]
+    assert kept == [(job, "SUCCEEDED", "kept from run 'bryvbx'", "") for job in ("j0", "j1")]
+    text = b"".join(api.render_export(run.opened, "openmetrics")).decode()
+    assert 'longshore_attempts_total{run="k7f3aa",label="a"} 0' in text
 
 
 def test_a_run_that_has_not_started_has_no_rows_but_metrics(tmp_path: Path) -> None:

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun
+from tests.app.written_run import WrittenRun, run_with_kept_results
 
 from longshore.app.inspect.logs import find_logs
 from longshore.app.job.explain_job import explain_job
 from longshore.app.report.report import report_run
-from longshore.engine.run.reused_results import make_reuse_events
 from longshore.errors import RunNotFoundError
-from longshore.model.run.event import Life
-from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
 
 
 @pytest.fixture
 def reused(tmp_path: Path) -> WrittenRun:
-    """A run that took over the results of the jobs j0 and j1 from the run 'bryvbx'."""
-    made = WrittenRun(tmp_path / "run")
-    made.begin()
-    record = ReusedJobs(run="bryvbx", path=str(tmp_path / "earlier"), jobs=(0, 1))
-    (made.run.root / REUSED_JOBS).write_bytes(msgspec.json.encode(record))
-    for n, event in enumerate(make_reuse_events(made.run, made.state, tag="t"), start=1):
-        assert not isinstance(event, Life)
-        numbered = msgspec.structs.replace(event, n=n, t=NOW)
-        made.write(numbered)
-        made.know(numbered)
-    return made
+    return run_with_kept_results(tmp_path / "run")
 
 
 def test_explain_names_the_run_and_the_command_that_prints_the_log(reused: WrittenRun) -> None:

@@ -17,7 +17,7 @@ from tests.depth import examples
 from longshore.app.page.collect import page_of_report
 from longshore.app.page.page_data import RunPage
 from longshore.app.page.render import content_policy, render_run_page, shown_cpu_use
-from longshore.app.statistics.attempt_statistics import AttemptStatistics
+from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
 from longshore.app.statistics.distribution import distribution_of
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.states import JobState
@@ -222,6 +222,22 @@ def test_a_run_time_below_a_tenth_of_a_second_is_not_0() -> None:
     job = JobReport(name="quick", label="isr", state=JobState.SUCCEEDED, attempts=1, run_s=0.024)
     text = " ".join(Reader(render_run_page(msgspec.structs.replace(page, jobs=(job,)))).text)
     assert "0.02 s" in text
+
+
+def test_a_signal_has_the_place_of_its_exit_code() -> None:
+    jobs = [JobReport(name=f"j{number}", label="isr", state=JobState.FAILED, signal=number) for number in (9, 15)]
+    text = render_run_page(msgspec.structs.replace(example_page(), jobs=tuple(jobs)))
+    assert '<td data-v="137">SIGKILL</td>' in text
+    assert '<td data-v="143">SIGTERM</td>' in text
+
+
+def test_badput_that_is_unknown_is_not_0_in_the_table_of_labels() -> None:
+    page = example_page()
+    lost = AttemptStatistics(jobs=1, attempts=1, badput=BadputSum(attempts=1, unknown=1))
+    rows = [msgspec.structs.replace(row, statistics=lost) for row in page.labels]
+    text = render_run_page(msgspec.structs.replace(page, labels=tuple(rows)))
+    cells = re.findall("<td.*?</td>", text.partition('id="labels-table"')[2].partition("</tr>\n<tr")[0])
+    assert cells[-1] == '<td class="n" data-v=""></td>'
 
 
 def test_memory_that_was_never_measured_is_no_sign_of_good_requests() -> None:

@@ -65,6 +65,13 @@ def text(*runs: RunStatistics, width: int = 200) -> str:
     return "\n".join(lines)
 
 
+def total_of(run: RunStatistics) -> dict[str, str]:
+    """Return the row of the whole run, from its table as CSV."""
+    file = io.StringIO()
+    write_csv([run], file)
+    return next(csv.DictReader(io.StringIO(file.getvalue())))
+
+
 def test_a_run_is_shown_by_label_and_host(written: WrittenRun) -> None:
     shown = text(statistics_of(written, ATTEMPTS))
     assert "6 jobs, 4 attempts, 1 of them a retry; 8.0h of core time, 2.0h of it badput (25.0%)" in shown
@@ -100,9 +107,7 @@ def test_core_time_that_is_unknown_is_not_zero(written: WrittenRun) -> None:
     rows = [line.split() for line in shown.splitlines()]
     assert ["a", "3", "2", "0", "1", "unknown", "unknown", "unknown"] in rows
     assert "lacks" not in shown
-    file = io.StringIO()
-    write_csv([run], file)
-    total = next(csv.DictReader(io.StringIO(file.getvalue())))
+    total = total_of(run)
     assert [total[name] for name in ("badput_s", "badput_core_s", "core_s", "unknown_run")] == ["", "", "", "2"]
     entry = stats_document([run], (), as_of=0.0).runs[0].total
     assert (entry.core_s, entry.unknown_run, entry.badput.run_s, entry.badput.core_s) == (None, 2, None, None)
@@ -110,14 +115,22 @@ def test_core_time_that_is_unknown_is_not_zero(written: WrittenRun) -> None:
 
 def test_processor_time_of_failures_that_nothing_measured_is_unknown(written: WrittenRun) -> None:
     failed = Attempt(job=0, number=1, started_at=1.0, ended_at=3601.0, run_s=3600.0, cause=Cause.EXIT)
-    rows = [line.split() for line in text(statistics_of(written, [failed])).splitlines()]
-    assert ["a", "3", "1", "0", "1", "2.0h", "2.0h", "unknown"] in rows
+    run = statistics_of(written, [failed])
+    assert ["a", "3", "1", "0", "1", "2.0h", "2.0h", "unknown"] in [line.split() for line in text(run).splitlines()]
+    assert total_of(run)["cpu_s"] == ""
+    assert stats_document([run], (), as_of=0.0).runs[0].total.cpu_s is None
+
+
+def test_processor_time_of_lost_attempts_is_unknown(written: WrittenRun) -> None:
+    lost = Attempt(job=1, number=1, started_at=1.0, ended_at=2.0, cause=Cause.LOST)
+    assert total_of(statistics_of(written, [lost]))["cpu_s"] == ""
 
 
 def test_processor_time_below_what_a_manager_measures_is_zero(written: WrittenRun) -> None:
     short = Attempt(job=0, number=1, started_at=1.0, ended_at=3601.0, run_s=3600.0, cpu_s=0.0)
-    rows = [line.split() for line in text(statistics_of(written, [short])).splitlines()]
-    assert ["a", "3", "1", "0", "0", "0s", "2.0h", "0s"] in rows
+    run = statistics_of(written, [short])
+    assert ["a", "3", "1", "0", "0", "0s", "2.0h", "0s"] in [line.split() for line in text(run).splitlines()]
+    assert total_of(run)["cpu_s"] == "0.0"
 
 
 def test_an_attempt_that_was_never_started_took_no_time(written: WrittenRun) -> None:

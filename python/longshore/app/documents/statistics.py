@@ -83,8 +83,8 @@ class StatisticsEntry(DocumentEntry, frozen=True):
     ran."""
     unknown_run: Count
     """Attempts that ran and ended, and whose run time is unknown: `core_s` lacks them."""
-    cpu_s: Seconds
-    """Known processor time of all attempts that ended."""
+    cpu_s: Seconds | None
+    """Known processor time of all attempts that ended; null if some ran and it is unknown of all."""
     wait_s: DistributionEntry
     """Seconds in the queue, of attempts that started."""
     run_s: DistributionEntry
@@ -128,6 +128,8 @@ class RunStatisticsEntry(DocumentEntry, frozen=True):
     """Its service."""
     path: str
     """Path of its directory."""
+    kept: Count
+    """Jobs whose results were kept from another run: those attempts are not counted."""
     total: StatisticsEntry
     """Statistics of all these attempts."""
     labels: Sequence[LabelStatisticsEntry]
@@ -154,6 +156,7 @@ def stats_document(runs: Iterable[RunStatistics], labels: Sequence[str], *, as_o
         RunStatisticsEntry.from_record(
             run.opened.card,
             path=str(run.opened.directory),
+            kept=run.kept,
             total=_statistics(run.grouped.total),
             labels=[
                 LabelStatisticsEntry(label, _requested(run.requests.get(label)), _statistics(statistics))
@@ -175,6 +178,7 @@ def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
     return StatisticsEntry.from_record(
         statistics,
         core_s=statistics.known_core_s,
+        cpu_s=statistics.known_cpu_s,
         badput=_badput_entry(statistics.badput),
         badput_causes={cause: _badput_entry(each) for cause, each in statistics.badput_causes.items()},
         **{

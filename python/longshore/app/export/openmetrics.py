@@ -112,10 +112,10 @@ def _attempt_families(labels: Mapping[str, AttemptStatistics]) -> Iterator[_Fami
     yield counter(
         "retries", "Attempts that are not the first of their job.", {label: each.retries for label, each in every}
     )
-    # Without a known run time, a 0 would be a measurement that nothing made.
+    # Without a known time, a 0 would be a measurement that nothing made.
     core = {label: each.known_core_s for label, each in every if each.known_core_s is not None}
     yield counter("core_seconds", "Run time of ended attempts times requested processors.", core, "seconds")
-    cpu = {label: each.cpu_s for label, each in every}
+    cpu = {label: each.known_cpu_s for label, each in every if each.known_cpu_s is not None}
     yield counter("cpu_seconds", "Known processor time of ended attempts.", cpu, "seconds")
     lost = [
         ({"label": label, "cause": cause.value}, part)

@@ -139,7 +139,7 @@ def _values(attempts: RunAttempts) -> tuple[dict[str, Sequence[float]], dict[str
     """Return run times and peak memory of successful attempts per label, ascending."""
     run_s: list[list[float]] = [[] for _ in attempts.labels]
     memory_b: list[list[float]] = [[] for _ in attempts.labels]
-    for attempt in attempts.attempts:
+    for attempt in attempts.own_attempts:
         if attempt.cause is not None or attempt.ended_at is None:
             continue
         label = attempts.label_of[attempt.job]
@@ -165,7 +165,7 @@ def _spans(attempts: RunAttempts, now: float) -> Spans:
         outcome=bytearray(),
         hosts=[],
     )
-    for attempt in attempts.attempts:
+    for attempt in attempts.own_attempts:
         start = attempt.started_at
         if start is None:
             continue
@@ -186,6 +186,6 @@ def _spans(attempts: RunAttempts, now: float) -> Spans:
 
 def _names(attempts: RunAttempts) -> Mapping[int, str]:
     """Return the names of jobs with attempts, if these are few enough to be shown one by one."""
-    if len(attempts.attempts) > MAX_NAMED:
+    if len(attempts.own_attempts) > MAX_NAMED:
         return {}
-    return attempts.table.names_of(dict.fromkeys(attempt.job for attempt in attempts.attempts))
+    return attempts.table.names_of(dict.fromkeys(attempt.job for attempt in attempts.own_attempts))

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from longshore.model.run.attempt import Attempt, AttemptMeasures
 from longshore.model.run.event import AttemptFacts, Ended, Event, Lost, Refused, Started, Submitted, Submitting
+from longshore.model.run.input_files import REUSED_BATCH
 from longshore.model.run.states import Cause
 
 _Key: TypeAlias = tuple[int, int]
@@ -30,11 +31,14 @@ class AttemptRecords:
 
     An attempt is put together when it ends, and its events are dropped: hundreds of thousands of events would be
     scattered over the memory, and take longer to read back than to decode. Of a plain success, measures are all.
+
+    `kept` has job and number of the attempts that another run made, whose results this run kept.
     """
 
     def __init__(self, jobs: Container[int], size: int) -> None:
         self._jobs = jobs
         self._size = size
+        self.kept: set[_Key] = set()
         self._records: dict[_Key, Attempt | AttemptMeasures | _Draft] = {}
         """What is known of each attempt, in the order in which they became known."""
         self._lost: set[_Key] = set()
@@ -52,9 +56,13 @@ class AttemptRecords:
         return starmap(_attempt, self._records.items())
 
     def measures(self) -> Iterator[AttemptMeasures]:
-        """Yield the measures of every attempt in the same order; this is faster than `all`."""
+        """Yield the measures of every attempt of this run in the same order; this is faster than `all`."""
+        kept = self.kept
         for key, record in self._records.items():
-            yield record if type(record) is AttemptMeasures else _attempt(key, record).measures
+            if type(record) is AttemptMeasures:
+                yield record
+            elif key not in kept:
+                yield _attempt(key, record).measures
 
     @property
     def has_unfinished(self) -> bool:
@@ -71,6 +79,8 @@ class AttemptRecords:
                 for member in event.jobs:
                     if member[0] in jobs:
                         records[member] = _Draft(event)
+                if event.b == REUSED_BATCH:
+                    self.kept.update(member for member in event.jobs if member[0] in jobs)
             elif type(event) is Submitted:
                 self._note_answer(event)
             elif type(event) is Started:

@@ -96,6 +96,13 @@ class AttemptStatistics(msgspec.Struct, frozen=True, kw_only=True):
         """Core seconds of all attempts that ended; ``None`` if these are unknown of all that ran."""
         return None if self.unknown_run and not self.core_s else self.core_s
 
+    @property
+    def known_cpu_s(self) -> float | None:
+        """Processor time of all attempts that ended; ``None`` if some ran and it is unknown of all."""
+        has_run = bool(self.core_s or self.unknown_run or self.succeeded)
+        is_known = self.cpu_s or self.cpu_efficiency.known
+        return None if has_run and not is_known else self.cpu_s
+
 
 class GroupedStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a run: of all attempts, per label in the order of the workflow, and per host by name.

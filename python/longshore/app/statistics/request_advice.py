@@ -117,7 +117,7 @@ def advise_on_attempts(
                 requests[settings.label].append(settings.request)
             for label in known:
                 usages.setdefault(label, [])
-            for attempt in found.attempts:
+            for attempt in found.own_attempts:
                 label = known[found.label_of[attempt.job]]
                 usages[label].append(Usage(number, attempt, found.request_of(attempt)))
     chosen = [label for label in usages if not labels or label in labels]

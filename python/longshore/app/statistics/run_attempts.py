@@ -40,7 +40,7 @@ class RunAttempts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def attempts(self) -> Sequence[Attempt]:
-        """Every attempt; `measures` takes a fraction of the time of making them."""
+        """Every attempt, also those that `kept_jobs` have; `measures` takes a fraction of the time of making them."""
         with collection_paused():
             if not self.is_abandoned:
                 return tuple(self.records.all())
@@ -49,8 +49,20 @@ class RunAttempts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 for attempt in self.records.all()
             )
 
+    @cached_property
+    def own_attempts(self) -> Sequence[Attempt]:
+        """Attempts that this run made: it took no time for the results that it kept from another run."""
+        if not (kept := self.records.kept):
+            return self.attempts
+        return tuple(attempt for attempt in self.attempts if (attempt.job, attempt.number) not in kept)
+
+    @property
+    def kept_jobs(self) -> list[int]:
+        """Jobs whose results were kept from another run."""
+        return [job for job, _ in self.records.kept]
+
     def measures(self) -> Iterator[AttemptMeasures]:
-        """Yield the measures of every attempt."""
+        """Yield the measures of every attempt that this run made."""
         return self.records.measures()
 
     @property

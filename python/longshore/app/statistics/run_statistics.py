@@ -21,12 +21,14 @@ _LAST = "@last"
 class RunStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of the attempts of a run, or of those of some of its labels.
 
-    `requests` has the request of each label's first job: what its first attempts ask for.
+    `requests` has the request of each label's first job: what its first attempts ask for. `kept` is the number of jobs
+    whose results were kept from another run.
     """
 
     opened: OpenRun
     grouped: GroupedStatistics
     requests: Mapping[str, Request]
+    kept: int = 0
 
 
 def read_statistics(opened: OpenRun, *, labels: Collection[str] = ()) -> RunStatistics:
@@ -55,7 +57,8 @@ def summarize_run_attempts(found: RunAttempts, *, labels: Collection[str] = ()) 
         chosen = {label: each for label, each in grouped.labels.items() if label in labels}
         grouped = GroupedStatistics(total=grouped.total, labels=chosen, hosts=grouped.hosts)
     requests = {settings.label: settings.request for settings in reversed(found.table.header.settings)}
-    return RunStatistics(opened=found.opened, grouped=grouped, requests=requests)
+    kept = sum(wanted[found.label_of[job]] for job in found.kept_jobs)
+    return RunStatistics(opened=found.opened, grouped=grouped, requests=requests, kept=kept)
 
 
 def find_runs_and_labels(

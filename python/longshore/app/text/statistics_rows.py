@@ -44,7 +44,8 @@ def _values(statistics: AttemptStatistics, request: Request | None = None) -> It
     for name in _COUNTS:
         yield getattr(statistics, name)
     badput = statistics.badput
-    yield from (badput.attempts, badput.known_run_s, badput.known_core_s, statistics.known_core_s, statistics.cpu_s)
+    yield from (badput.attempts, badput.known_run_s, badput.known_core_s)
+    yield from (statistics.known_core_s, statistics.known_cpu_s)
     yield from (request.cpus, request.memory_b, request.walltime_s) if request else (None, None, None)
     for measure in _MEASURES:
         found = getattr(statistics, measure)

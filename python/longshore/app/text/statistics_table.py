@@ -42,7 +42,7 @@ def statistics_lines(runs: Sequence[RunStatistics], width: int, *, has_unicode: 
     if hosts:
         lines += [(), *table_lines([*_names("HOST", hosts, runs, ellipsis), *_host_columns(hosts)], _GAP)]
         lines += list(_folded_hosts(runs))
-    notes = [note for run in runs for note in _unknown_notes(run, len(runs))]
+    notes = [note for run in runs for note in _notes(run, len(runs))]
     return [*lines, *([()] if notes else []), *((Span(note, "faint"),) for note in notes)]
 
 
@@ -123,14 +123,8 @@ def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
         column("BADPUT", lambda each: str(each.badput.attempts), "bad"),
         column("BADPUT TIME", lambda each: _core_time(each.badput.known_core_s), "bad"),
         column("CORE TIME", lambda each: _core_time(each.known_core_s)),
-        column("CPU TIME", _cpu_time),
+        column("CPU TIME", lambda each: _core_time(each.known_cpu_s)),
     ]
-
-
-def _cpu_time(each: AttemptStatistics) -> str:
-    has_run = bool(each.core_s or each.badput.core_s or each.succeeded)
-    is_known = each.cpu_s or each.cpu_efficiency.known
-    return "unknown" if has_run and not is_known else _core_time(each.cpu_s)
 
 
 def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
@@ -203,10 +197,13 @@ _MEASURES: Final = {
 }
 
 
-def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
-    """Yield notes on values that are unknown of some attempts."""
+def _notes(run: RunStatistics, runs: int) -> Iterator[str]:
+    """Yield notes on what the tables lack: kept results, and values that are unknown of some attempts."""
     total = run.grouped.total
     where = f" of run {run.opened.card.id}" if runs > 1 else ""
+    if run.kept:
+        results = f"results of {count_noun(run.kept, 'job')} from another run"
+        yield f"Kept{where}: {results}, which are not counted as attempts"
     parts = [
         f"{words} ({count_noun(count, 'attempt')})"
         for measure, words in _MEASURES.items()
