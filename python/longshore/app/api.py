@@ -871,7 +871,7 @@ def suggest_requests(
         The workload manager has the events, and does not answer.
     """
     from longshore.app.statistics.request_advice import advise_requests
-    from longshore.app.statistics.suggest_requests import DEFAULT_MARGIN
+    from longshore.model.workflow.request_margin import DEFAULT_MARGIN
 
     return advise_requests(runs, labels=labels, margin=DEFAULT_MARGIN if margin is None else margin)
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
 from longshore.app import api
 from longshore.config.lint.schema_keys import find_choices, find_keys, takes_names
 from longshore.config.values.merge import map_items
+from longshore.config.values.part_sections import PART_SECTIONS
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
     from longshore.config.values.merge import Node
 
 Items = Iterator[CompletionItem[str]]
-
-_LABELS: Final = ("pipetask", "cluster")
-"""Sections whose keys are labels."""
 
 
 def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] = ()) -> Items:
@@ -41,7 +39,7 @@ def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] =
         for value in dict.fromkeys(find_choices(schema, path)):
             yield CompletionItem(f"{key}={value}")
         return
-    if len(path) > 1 and path[:-1] in ([name] for name in _LABELS):
+    if len(path) > 1 and path[:-1] in ([name] for name in PART_SECTIONS):
         yield from (CompletionItem(f"{path[0]}.{label}.") for label in labels)
     yield from _complete_path(schema, path[:-1], file, prefix="", end="=")
 
@@ -92,7 +90,7 @@ def _known_names(path: list[str], file: str | None) -> Iterable[str]:
     """Return names for a section whose keys the user names: labels of the pipeline, and sites."""
     if path == ["site"]:
         return [site.name for site in api.sites()]
-    return _names_in_file(file, ("pipeline", "tasks")) if path and path[0] in _LABELS and len(path) == 1 else ()
+    return _names_in_file(file, ("pipeline", "tasks")) if path and path[0] in PART_SECTIONS and len(path) == 1 else ()
 
 
 def _names_in_file(file: str | None, path: Iterable[str]) -> Mapping[str, Node]:

@@ -19,6 +19,7 @@ from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 
 if TYPE_CHECKING:
     from longshore.app.job.job_details import JobDetails
@@ -209,7 +210,7 @@ class Run:
         """
         return StatisticsTable(api.statistics(self._opened, labels=self._known_labels(labels)))
 
-    def suggest_resources(self, *, labels: Names = (), margin: float = 1.2) -> SuggestedRequests:
+    def suggest_resources(self, *, labels: Names = (), margin: float = DEFAULT_MARGIN) -> SuggestedRequests:
         """Suggest requests that fit what the attempts used.
 
         Parameters
@@ -232,8 +233,8 @@ class Run:
         --------
         >>> run.suggest_resources().save("tuned.yaml", over="survey.yaml")
         """
-        if not 1.0 <= margin <= 10.0:
-            raise ValueError(f"margin is {margin}, and is from 1 to 10")
+        if not MIN_MARGIN <= margin <= MAX_MARGIN:
+            raise ValueError(f"margin is {margin}, and is from {MIN_MARGIN:g} to {MAX_MARGIN:g}")
         found = api.suggest_requests([self._opened], labels=self._known_labels(labels), margin=margin)
         return SuggestedRequests(found)
 

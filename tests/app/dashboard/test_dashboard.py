@@ -154,6 +154,24 @@ def test_a_page_is_not_made_anew_for_every_look(client: Client, tmp_path: Path) 
     assert client.read() != before
 
 
+@pytest.mark.parametrize("number", [1, 10])
+def test_making_pages_takes_a_tenth_of_a_processor_however_many_are_open(number: int) -> None:
+    clock, made = Clock(), []
+
+    def make(run: str) -> str:
+        clock.now += 1.0
+        made.append(run)
+        return run
+
+    pages = DashboardPages(clock, make)
+    while clock.now < 2000.0:
+        for run in range(number):
+            pages.page(f"r{run}")
+        clock.now += 2.0
+    assert len(made) / clock.now < 0.12
+    assert min(made.count(f"r{run}") for run in range(number)) > 0.6 * len(made) / number, "no page starves"
+
+
 def test_a_run_opens_by_the_id_that_its_workload_manager_assigned(client: Client, tmp_path: Path) -> None:
     for name, run_id, created_at in (("old", "a2m4qq", NOW - 9.0), ("new", "k7f3aa", NOW)):
         run = WrittenRun(tmp_path / name)

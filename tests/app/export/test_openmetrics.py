@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_old
 
 from longshore.app.export.openmetrics import render_openmetrics
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
-from longshore.app.statistics.distribution import distribution_of
+from longshore.model.distribution import distribution_of
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import Cause, JobState
 

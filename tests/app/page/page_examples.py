@@ -21,9 +21,9 @@ from longshore.app.page.page_data import (
     Spans,
 )
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
-from longshore.app.statistics.distribution import distribution_of
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Usage, suggest_requests
+from longshore.model.distribution import distribution_of
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.report import (

@@ -18,7 +18,7 @@ from longshore.app.page.collect import page_of_report
 from longshore.app.page.page_data import RunPage
 from longshore.app.page.render import content_policy, render_run_page, shown_cpu_use
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
-from longshore.app.statistics.distribution import distribution_of
+from longshore.model.distribution import distribution_of
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.states import JobState
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.statistics.attempt_statistics import GroupedStatistics, summarize_attempts
-from longshore.app.statistics.distribution import distribution_of, distribution_of_lists
+from longshore.model.distribution import distribution_of, distribution_of_lists
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.request import MIB, Request, largest_memory
 
 amounts = st.integers(0, 3)
 requests = st.builds(
@@ -62,3 +62,9 @@ def test_a_request_does_not_change() -> None:
     request = Request()
     with pytest.raises(AttributeError, match="immutable"):
         request.cpus = 2  # type: ignore[misc]
+
+
+@given(st.lists(requests))
+def test_the_largest_memory_is_unknown_of_requests_without_any(listed: list[Request]) -> None:
+    amounts = [each.memory_b for each in listed if each.memory_b is not None]
+    assert largest_memory(listed) == (max(amounts) if amounts else None)

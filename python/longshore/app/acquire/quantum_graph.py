@@ -251,8 +251,8 @@ def _run_command(
 def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
     """Refuse the option that writes a quantum graph per job."""
     config = configuration.config
-    sections = [each for name in ("pipetask", "cluster") for each in map_items(config.node_at(name)).values()]
-    found = [items[_JOB_GRAPH_KEY] for items in map(map_items, sections) if _JOB_GRAPH_KEY in items]
+    parts = [map_items(part) for _, part in config.labeled_parts()]
+    found = [items[_JOB_GRAPH_KEY] for items in parts if _JOB_GRAPH_KEY in items]
     hit = config.lookup(_JOB_GRAPH_KEY, configuration.scope())
     if hit is not None and hit.node is not None:
         found.insert(0, hit.node)

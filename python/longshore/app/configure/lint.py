@@ -152,10 +152,8 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
     """Yield a finding for each undefined site of a task, a cluster or a special job."""
     config, sites = configuration.config, configuration.sites
     parts = [config.node_at(name) for name in ("finalJob", "customJob")]
-    for section in ("pipetask", "cluster"):
-        labeled = map_items(config.node_at(section)).items()
-        # A cluster without tasks makes no jobs, unless it has the name of a label.
-        parts += [part for label, part in labeled if labels is None or label in labels or _has_tasks(part)]
+    # A cluster without tasks makes no jobs, unless it has the name of a label.
+    parts += [part for label, part in config.labeled_parts() if labels is None or label in labels or _has_tasks(part)]
     for part in parts:
         own = map_items(part).get("computeSite")
         if own is not None and isinstance(own.value, list):

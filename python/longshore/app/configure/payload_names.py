@@ -73,8 +73,7 @@ def refuse_unknown_label(configuration: Configuration, label: str) -> None:
     labels = find_payload_names(configuration, files=True).labels if label else None
     if labels is None or label in _LABELS_WITHOUT_TASKS:
         return
-    sections = {each for name in ("pipetask", "cluster") for each in map_items(configuration.config.node_at(name))}
-    if label not in labels | sections:
+    if label not in labels.union(each for each, _ in configuration.config.labeled_parts()):
         raise UsageError(f"no task has the label '{label}'", hint=label_hint(label, labels))
 
 

@@ -20,7 +20,9 @@ from longshore.world.runs.registry import read_entries
 POLL_S: Final = 2
 """Seconds between two looks of a browser at its page."""
 _SHARE: Final = 10.0
-"""A page that took long to make is kept for this many times as long, so that looking costs little."""
+"""A page that took long to make is kept for this many times as long, times the open pages: looking costs little."""
+_OPEN_S: Final = 5 * POLL_S
+"""Seconds after its last use that a page counts as open: a browser that shows it would have asked for a new one."""
 _EVER_DAYS: Final = 36_500.0
 _MAX_PAGES: Final = 50
 
@@ -36,8 +38,9 @@ class MadePage(msgspec.Struct, frozen=True):
 class DashboardPages:
     """Makes pages on demand, for many threads; a page that several ask for at once is made once."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, make: Callable[[str], str] | None = None) -> None:
         self._clock = clock
+        self._make = make or _make_page
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._pages: dict[str, MadePage] = {}
@@ -58,13 +61,19 @@ class DashboardPages:
             made = self._pages.get(run)
             began = self._clock()
             if made is None or made.until <= began:
-                text = _run_page(run) if run else _list_page()
+                text = self._make(run)
                 cost = self._clock() - began
                 body = text.encode()
                 tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-                made = MadePage(body, tag, began + cost + max(POLL_S / 2, _SHARE * cost))
+                rest = _SHARE * cost * self._count_open(run, began)
+                made = MadePage(body, tag, began + cost + max(POLL_S / 2, rest))
                 self._keep(run, made)
             return made
+
+    def _count_open(self, run: str, now: float) -> int:
+        """Count the pages that browsers look at, with that of a run."""
+        with self._lock:
+            return 1 + sum(made.until + _OPEN_S > now for key, made in self._pages.items() if key != run)
 
     def _keep(self, run: str, made: MadePage) -> None:
         with self._lock:
@@ -73,6 +82,10 @@ class DashboardPages:
             while len(self._pages) > _MAX_PAGES:
                 # The one that was made first; its lock may be in use.
                 self._pages.pop(next(iter(self._pages)))
+
+
+def _make_page(run: str) -> str:
+    return _run_page(run) if run else _list_page()
 
 
 def _run_page(run: str) -> str:

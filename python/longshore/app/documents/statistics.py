@@ -13,9 +13,9 @@ from longshore.model.workflow.request import Request
 
 if TYPE_CHECKING:
     from longshore.app.statistics.attempt_statistics import AttemptStatistics, BadputSum
-    from longshore.app.statistics.distribution import Distribution
     from longshore.app.statistics.request_advice import RequestAdvice
     from longshore.app.statistics.run_statistics import RunStatistics
+    from longshore.model.distribution import Distribution
 
 
 class DistributionEntry(DocumentEntry, frozen=True):

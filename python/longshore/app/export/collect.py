@@ -13,7 +13,7 @@ from longshore.app.export.attempts_csv import AttemptRow
 from longshore.app.export.ro_crate import MAX_JOBS, CrateFile, CrateRun
 from longshore.app.export.wfformat import TracedJob, TracedRun, with_final_job
 from longshore.app.report.report import report_run
-from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
+from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.app.statistics.run_statistics import summarize_run_attempts
@@ -27,20 +27,6 @@ from longshore.world.files.file_fingerprint import fingerprint_file
 from longshore.world.runs.archived_runs import archive_of
 from longshore.world.runs.input_files import read_input_files
 from longshore.world.runs.run_directory import read_made_from
-
-
-def collect_attempts(opened: OpenRun) -> RunAttempts:
-    """Read the attempts of a run.
-
-    Raises
-    ------
-    RunUnreadableError
-        The run directory is damaged beyond its journal, or cannot be read.
-    UnreachableError
-        The workload manager does not answer.
-    """
-    with map_index_errors(opened.run):
-        return read_attempts(opened)
 
 
 def attempt_rows(found: RunAttempts) -> Iterator[AttemptRow]:
@@ -67,8 +53,7 @@ def attempt_rows(found: RunAttempts) -> Iterator[AttemptRow]:
 def collect_metrics(opened: OpenRun) -> tuple[RunReport, dict[str, AttemptStatistics]]:
     """Read the state of a run, and statistics of its attempts per label."""
     report = _report(opened)
-    with map_index_errors(opened.run):
-        found = summarize_run_attempts(read_attempts(opened))
+    found = summarize_run_attempts(read_attempts(opened))
     return report, dict(found.grouped.labels)
 
 
@@ -79,13 +64,13 @@ def _report(opened: OpenRun) -> RunReport:
 
 def collect_trace(opened: OpenRun) -> TracedRun:
     """Read the jobs of a run, their files, and the attempts that succeeded."""
-    return _trace(opened, collect_attempts(opened))
+    return _trace(opened, read_attempts(opened))
 
 
 def collect_crate(opened: OpenRun) -> tuple[CrateRun, list[AttemptRow]]:
     """Read of a run what a crate tells of it, and its table of attempts."""
     report = _report(opened)
-    found = collect_attempts(opened)
+    found = read_attempts(opened)
     trace = _trace(opened, found)
     newest: dict[int, Attempt] = {}
     for attempt in found.attempts:

@@ -67,9 +67,10 @@ def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
     match form:
         case ExportFormat.CSV:
             from longshore.app.export.attempts_csv import render_attempts
-            from longshore.app.export.collect import attempt_rows, collect_attempts
+            from longshore.app.export.collect import attempt_rows
+            from longshore.app.statistics.run_attempts import read_attempts
 
-            return render_attempts(opened.card.id, attempt_rows(collect_attempts(opened)))
+            return render_attempts(opened.card.id, attempt_rows(read_attempts(opened)))
         case ExportFormat.OPENMETRICS:
             from longshore.app.export.collect import collect_metrics
             from longshore.app.export.openmetrics import render_openmetrics

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
-from longshore.app.statistics.distribution import Distribution
+from longshore.model.distribution import Distribution
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 

@@ -23,6 +23,7 @@ from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.model.workflow.request import largest_memory
 
 MAX_JOBS: Final = 5000
 """Jobs below which the page has a table of all jobs."""
@@ -111,7 +112,7 @@ def _label_rows(
     expected = report.expected_labels or {}
     summaries = report.summary.labels if report.summary else {}
     run_s, memory_b = _values(attempts) if attempts else ({}, {})
-    requested = _requested_memory(attempts) if attempts else {}
+    requests = attempts.table.requests_of_labels if attempts else {}
     for label, counts in report.labels.items():
         summary = summaries.get(label)
         yield LabelRow(
@@ -121,18 +122,11 @@ def _label_rows(
             statistics=grouped.labels.get(label, AttemptStatistics()) if grouped else AttemptStatistics(),
             run_s=run_s.get(label, ()),
             memory_b=memory_b.get(label, ()),
-            # What the label requests; a retry may request more.
-            requested_memory_b=requested.get(label, summary.requested_memory_b if summary else None),
+            # What the label requests; a retry may request more, which the summary includes.
+            requested_memory_b=largest_memory(requests[label])
+            if label in requests
+            else (summary.requested_memory_b if summary else None),
         )
-
-
-def _requested_memory(attempts: RunAttempts) -> dict[str, int]:
-    """Return the largest memory that the first attempts of each label request."""
-    requested: dict[str, int] = {}
-    for settings in attempts.table.header.settings:
-        if settings.request.memory_b is not None:
-            requested[settings.label] = max(settings.request.memory_b, requested.get(settings.label, 0))
-    return requested
 
 
 def _values(attempts: RunAttempts) -> tuple[dict[str, Sequence[float]], dict[str, Sequence[float]]]:
@@ -140,7 +134,7 @@ def _values(attempts: RunAttempts) -> tuple[dict[str, Sequence[float]], dict[str
     run_s: list[list[float]] = [[] for _ in attempts.labels]
     memory_b: list[list[float]] = [[] for _ in attempts.labels]
     for attempt in attempts.own_attempts:
-        if attempt.cause is not None or attempt.ended_at is None:
+        if not attempt.is_success:
             continue
         label = attempts.label_of[attempt.job]
         if attempt.run_s is not None:

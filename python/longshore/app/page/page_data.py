@@ -25,7 +25,7 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
     run_s, memory_b
         Known run times and peak memory of attempts that succeeded, ascending.
     requested_memory_b
-        Largest memory that an attempt requested; ``None`` if unknown.
+        Largest memory that first attempts request, or all attempts where single ones are unknown; ``None`` if unknown.
     """
 
     name: str

@@ -120,7 +120,7 @@ class AttemptRecords:
     def _note_end(self, end: Ended) -> None:
         key = (end.j, end.a)
         record = self._records.get(key)
-        if type(record) is _Draft and record.start is not None and _is_plain(end):
+        if type(record) is _Draft and record.start is not None and _fits(end):
             self._records[key] = _success(record.submission, record.wms_id, record.start, end)
         elif end.j in self._jobs:
             self._lost.discard(key)
@@ -175,17 +175,9 @@ def _is_unfinished(record: Attempt | AttemptMeasures | _Draft) -> bool:
     return not isinstance(record, Attempt | AttemptMeasures) or record.ended_at is None
 
 
-def _is_plain(end: Ended) -> bool:
-    """Return whether an end is a success without any fact beyond its measures."""
-    return (
-        end.cause is None
-        and end.queue_s is None
-        and end.signal is None
-        and end.reason is None
-        and end.staged is None
-        and not end.outputs
-        and not end.extra
-    )
+def _fits(end: Ended) -> bool:
+    """Return whether measures hold all facts of an end."""
+    return end.is_plain_success and end.queue_s is None and end.staged is None and not end.outputs and not end.extra
 
 
 def _success(submission: Submitting, wms_id: str | None, start: Started, end: Ended) -> AttemptMeasures:

@@ -74,7 +74,7 @@ class NewestAttempts:
         """Record how an attempt ended."""
         job = event.j
         host, start = self.start(job, event.a)
-        if isinstance(event, Lost) or not host or start is None or not _is_plain(event):
+        if isinstance(event, Lost) or not host or start is None or not _fits(event):
             self.succeeded[job] = 0
             self.other_ends[job] = event
             return
@@ -122,7 +122,6 @@ class NewestAttempts:
         )
 
 
-def _is_plain(end: Ended) -> bool:
+def _fits(end: Ended) -> bool:
     """Return whether the columns hold what a report shows of an end."""
-    is_success = end.cause is None and end.exit == 0 and end.signal is None and end.reason is None
-    return is_success and end.end is not None and end.run_s is not None
+    return end.is_plain_success and end.exit == 0 and end.end is not None and end.run_s is not None

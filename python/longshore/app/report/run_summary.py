@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
@@ -13,6 +12,7 @@ from longshore.app.report.failure_groups import FailedJobs
 from longshore.app.report.from_snapshot import RunStatus
 from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
+from longshore.model.distribution import quantile
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import (
@@ -26,6 +26,7 @@ from longshore.model.run.report import (
     RunSummary,
 )
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
+from longshore.model.workflow.request import largest_memory
 
 _MAX_RUNNING: Final = 5
 """Running jobs listed by name."""
@@ -77,20 +78,14 @@ def _goes_on(status: RunStatus) -> bool:
 
 def _label_summary(jobs: JobTable, attempts: AttemptCollector, label: int) -> LabelSummary:
     times = sorted(attempts.run_s[label])
-    name = jobs.labels[label]
-    requests = (settings.request.memory_b or 0 for settings in jobs.header.settings if settings.label == name)
+    requested = largest_memory(jobs.requests_of_labels[jobs.labels[label]])
     return LabelSummary(
-        median_s=_quantile(times, 0.5),
-        p95_s=_quantile(times, 0.95),
+        median_s=quantile(times, 0.5),
+        p95_s=quantile(times, 0.95),
         peak_memory_b=attempts.peak_memory_b[label] or None,
-        requested_memory_b=max(attempts.raised_memory_b[label], *requests, 0) or None,
+        requested_memory_b=max(attempts.raised_memory_b[label], requested or 0) or None,
         staged=attempts.staged.get(label),
     )
-
-
-def _quantile(ascending: Sequence[float], share: float) -> float | None:
-    """Return the smallest value that at least this share of the values does not exceed; ``None`` of no values."""
-    return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else None
 
 
 def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.statistics.distribution import Distribution, distribution_of_lists
+from longshore.model.distribution import Distribution, distribution_of_lists
 from longshore.model.run.attempt import AttemptMeasures
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -141,7 +141,7 @@ class _Values:
         self.core_s = sum(core_s)
         self.unknown_run = sum([_has_unknown_run(attempt) for attempt in attempts if attempt.run_s is None])
         self.cpu_s = sum([attempt.cpu_s for attempt in attempts if attempt.cpu_s is not None])
-        is_good = [attempt.cause is None and attempt.ended_at is not None for attempt in attempts]
+        is_good = [attempt.is_success for attempt in attempts]
         good = list(compress(attempts, is_good))
         self.succeeded = len(good)
         self.run_s = sorted([attempt.run_s for attempt in good if attempt.run_s is not None])

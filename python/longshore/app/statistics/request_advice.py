@@ -9,22 +9,18 @@ import msgspec
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
-from longshore.app.statistics.suggest_requests import (
-    DEFAULT_MARGIN,
-    LabelSuggestion,
-    Usage,
-    suggest_requests,
-)
+from longshore.app.statistics.suggest_requests import LabelSuggestion, Usage, suggest_requests
+from longshore.config.values.part_sections import PART_SECTIONS
 from longshore.model.wording import count_noun
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.request_margin import DEFAULT_MARGIN
 from longshore.origin import Origin
 from longshore.world.files.read_file import read_record
 
 _DEFAULT_LAYERS: Final = frozenset({"defaults", "site"})
 GIB: Final = 1024 * MIB
-_SECTIONS: Final = ("pipetask", "cluster")
 _NOTHING: Final = 0.05
 """Amount times seconds that is shown as 0."""
 
@@ -107,14 +103,12 @@ def advise_on_attempts(
 ) -> RequestAdvice:
     """Suggest requests as `advise_requests` does, from attempts that were read before."""
     usages: dict[str, list[Usage]] = {}
-    requests: dict[str, list[Request]] = {}
+    requests: dict[str, Sequence[Request]] = {}
     with collection_paused():
         for number, found in enumerate(runs):
             known = found.labels
             # The last run wins, and labels keep the order of the first.
-            requests |= {label: [] for label in known}
-            for settings in found.table.header.settings:
-                requests[settings.label].append(settings.request)
+            requests |= found.table.requests_of_labels
             for label in known:
                 usages.setdefault(label, [])
             for attempt in found.own_attempts:
@@ -142,7 +136,7 @@ def _section(label: str, origins: Mapping[str, Origin]) -> str:
 def _written_values(labels: Collection[str], origins: Mapping[str, Origin]) -> Iterator[tuple[tuple[str, str], Origin]]:
     for label in labels:
         for key in ("requestMemory", "requestCpus", "requestWalltime"):
-            for place in (*(f"{section}.{label}" for section in _SECTIONS), label):
+            for place in (*(f"{section}.{label}" for section in PART_SECTIONS), label):
                 origin = origins.get(f"{place}.{key}")
                 if origin is not None and origin.layer not in _DEFAULT_LAYERS:
                     yield (label, key), origin

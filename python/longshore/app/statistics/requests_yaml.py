@@ -12,6 +12,7 @@ from typing import Final
 from longshore.app.export.write_file import require_parent, write_error
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, SuggestedValue
+from longshore.config.values.part_sections import PART_SECTIONS
 from longshore.errors import FilesError
 from longshore.model.wording import count_noun
 from longshore.model.workflow.request import MIB
@@ -78,7 +79,7 @@ def _advice_lines(advice: RequestAdvice, over: str) -> Iterator[str]:
         yield f"includeConfigs: {_scalar(over)}"
     else:
         yield "# Include this file: 'includeConfigs: FILE'. Values that the including file sets itself win."
-    for section in ("pipetask", "cluster", ""):
+    for section in (*PART_SECTIONS, ""):
         these = [each for each in advice.suggestions if advice.sections[each.label] == section]
         yield from _section_lines(section, these, advice, over=bool(over))
 

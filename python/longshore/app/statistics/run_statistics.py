@@ -56,7 +56,7 @@ def summarize_run_attempts(found: RunAttempts, *, labels: Collection[str] = ()) 
     if labels:
         chosen = {label: each for label, each in grouped.labels.items() if label in labels}
         grouped = GroupedStatistics(total=grouped.total, labels=chosen, hosts=grouped.hosts)
-    requests = {settings.label: settings.request for settings in reversed(found.table.header.settings)}
+    requests = {label: each[0] for label, each in found.table.requests_of_labels.items()}
     kept = sum(wanted[found.label_of[job]] for job in found.kept_jobs)
     return RunStatistics(opened=found.opened, grouped=grouped, requests=requests, kept=kept)
 

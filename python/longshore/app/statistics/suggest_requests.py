@@ -9,13 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.app.statistics.distribution import quantile
+from longshore.model.distribution import quantile
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import MIB, Request, round_up
+from longshore.model.workflow.request_margin import DEFAULT_MARGIN
 
-DEFAULT_MARGIN: Final = 1.2
-"""Factor on what was measured."""
 MIN_PERCENTILE: Final = 20
 """Values from which on their 95th percentile differs from their maximum; fewer give the maximum."""
 MIN_SUCCESSES: Final = 3

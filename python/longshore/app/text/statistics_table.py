@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
-from longshore.app.statistics.distribution import Distribution
 from longshore.app.statistics.run_statistics import RunStatistics
 from longshore.app.text.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
+from longshore.model.distribution import Distribution
 from longshore.model.text_format import format_brief_duration, format_core_time, format_size
 from longshore.model.wording import count_noun
 

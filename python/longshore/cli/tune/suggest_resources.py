@@ -10,6 +10,7 @@ import click
 from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Number
+from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 
 
 @click.command(
@@ -20,8 +21,8 @@ from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Num
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
 @click.option(
     "--margin",
-    type=Number(min=1.0, max=10.0),
-    default=1.2,
+    type=Number(min=MIN_MARGIN, max=MAX_MARGIN),
+    default=DEFAULT_MARGIN,
     show_default=True,
     metavar="FACTOR",
     help="Factor on what was measured.",

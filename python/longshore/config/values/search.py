@@ -10,6 +10,7 @@ import msgspec
 from longshore.config.values.bps_eval import FunctionCaller
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, map_items, plain_map
+from longshore.config.values.part_sections import PART_SECTIONS
 from longshore.config.values.scope import DEFAULT_SCOPE, RawValue, Scope
 from longshore.config.values.templates import Template
 from longshore.errors import ConfigError
@@ -83,6 +84,11 @@ class Config:
         for key in path:
             node = map_items(node).get(key)
         return node
+
+    def labeled_parts(self) -> Iterator[tuple[str, Node]]:
+        """Yield the parts of the sections ``pipetask`` and ``cluster``, each with its label."""
+        for section in PART_SECTIONS:
+            yield from map_items(self.node_at(section)).items()
 
     def lookup(self, key: str, scope: Scope) -> RawValue | None:
         """Find a key, and return its value as written."""

@@ -113,12 +113,13 @@ class SuccessJoiner:
 
 
 def _join_ends(start: Started | None, end: Ended) -> AttemptSucceeded | None:
-    """Return an attempt as one event; ``None`` if its events say more than that has room for."""
+    """Return an attempt as one event; ``None`` if a report shows more of its events than that has room for.
+
+    Time in the queue, fields of the scheduler and stamps of outputs are in no report, and are dropped.
+    """
     if start is None or start.at is None or not start.host or end.end is None or end.run_s is None:
         return None
-    if end.cause is not None or end.exit != 0 or end.signal is not None or end.reason is not None:
-        return None
-    if end.outputs or end.staged is not None:
+    if not end.is_plain_success or end.exit != 0 or end.outputs or end.staged is not None:
         return None
     return AttemptSucceeded(
         end.j, end.a, start.at or start.t, end.t, end.run_s, end.rss_b, start.host, end.end, end.cpu_s

@@ -30,6 +30,7 @@ from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
+from longshore.model.workflow.request import Request
 from longshore.world.files.read_file import open_stream, open_to_read
 from longshore.world.runs.manifests import workflow_path
 
@@ -172,6 +173,14 @@ class JobTable:
         index = {label: number for number, label in enumerate(self.labels)}
         label_of_profile = [index[settings.label] for settings in self.header.settings]
         return array("i", [label_of_profile[profile] for profile in self.profile_of])
+
+    @cached_property
+    def requests_of_labels(self) -> Mapping[str, Sequence[Request]]:
+        """What the first attempts of each label request: the requests of its profiles, in their order."""
+        requests: dict[str, list[Request]] = {label: [] for label in self.labels}
+        for settings in self.header.settings:
+            requests[settings.label].append(settings.request)
+        return requests
 
     @property
     def final(self) -> int | None:

@@ -33,6 +33,11 @@ class AttemptMeasures(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None
     cause: Cause | None
 
+    @property
+    def is_success(self) -> bool:
+        """Whether it ended without a cause of failure."""
+        return self.cause is None and self.ended_at is not None
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One execution of a job; ``None`` means unknown.
@@ -89,12 +94,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
         return self.seen_wait_s if self.queue_s is None else self.queue_s
 
     @property
+    def is_success(self) -> bool:
+        """Whether it ended without a cause of failure."""
+        return self.cause is None and self.ended_at is not None
+
+    @property
     def state(self) -> JobState:
         """SUCCEEDED, FAILED, DELETED, RUNNING or PENDING; UNKNOWN if it was abandoned without an end."""
         if self.ended_at is None:
             if self.is_abandoned:
                 return JobState.UNKNOWN
             return JobState.PENDING if self.started_at is None else JobState.RUNNING
-        if self.cause is None:
+        if self.is_success:
             return JobState.SUCCEEDED
         return JobState.DELETED if self.cause is Cause.CANCELLED else JobState.FAILED

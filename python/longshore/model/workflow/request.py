@@ -2,7 +2,7 @@
 
 # Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -46,6 +46,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
         """A hashable value, equal for equal requests."""
         resources = tuple(sorted(self.resources.items())) if self.resources else ()
         return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, resources)
+
+
+def largest_memory(requests: Iterable[Request]) -> int | None:
+    """Return the largest memory of some requests, in bytes; ``None`` if none of them has one."""
+    return max((request.memory_b for request in requests if request.memory_b is not None), default=None)
 
 
 def round_up(amount: int) -> int:
