@@ -1,8 +1,9 @@
-"""Budgets: maximum sizes of functions, modules, folders and tests, and one meaning for each class name."""
+"""Budgets: maximum sizes of functions, modules, folders, tests and first sentences; one meaning per class name."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ MAX_PARAMETERS: Final = 7
 MAX_MODULES: Final = 15
 MAX_MODULE_LINES: Final = 450
 MAX_TEST_LINES: Final = 600
+MAX_SENTENCE_WORDS: Final = 20
 EXCUSE: Final = "one file because"
 """Words in the docstring of a longer module, followed by the reason."""
 
@@ -47,6 +49,23 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return [each.arg for each in every if each.arg not in {"self", "cls"}]
+
+
+def first_sentence(docstring: str) -> str:
+    """Return the first sentence of a docstring, or what stands before its first colon or semicolon."""
+    return re.split(r"(?<=[.;:!?])\s", " ".join(docstring.partition("\n\n")[0].split()), maxsplit=1)[0]
+
+
+def test_a_docstring_begins_with_a_short_sentence() -> None:
+    found = [
+        f"{place(path, getattr(node, 'lineno', 1))}: {words} words: {sentence}"
+        for path in MODULES
+        for node in nodes_of(path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for sentence in [first_sentence(ast.get_docstring(node) or "")]
+        if (words := len(sentence.split())) > MAX_SENTENCE_WORDS
+    ]
+    assert not found, report(found, f"At most {MAX_SENTENCE_WORDS} words: divide the sentence, or say it in fewer.")
 
 
 def test_a_function_is_short() -> None:
@@ -113,3 +132,4 @@ def test_the_budgets_see_what_they_measure() -> None:
     assert isinstance(function, ast.FunctionDef)
     assert parameters(function) == ["a", "b", "c"]
     assert len(list(functions())) > 1000
+    assert first_sentence("One of\n two: more.\n\nText.") == "One of two:"

@@ -136,7 +136,7 @@ def submit_reusing(
     checks: SubmissionChecks | None = None,
     progress: Progress,
 ) -> ReusePlan:
-    """Submit a configuration as a new run that takes over the results of an earlier one, where they are up to date.
+    """Submit a configuration as a new run that keeps the up-to-date results of an earlier one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Checks of what jobs ask of a batch system, by all ways to write it, before a run is written (pure functions)."""
+"""Checks of what jobs ask of a batch system, in any form, before a run is written (pure functions)."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Dialect(ABC):
         return "\0".join(environment.get(name, "") for name in sorted(self.variables.of_cluster))
 
     def query_call(self, program: str, *words: str) -> ProgramCall:
-        """Return a call of a program with other words, for a query of this cluster that answers at once or not."""
+        """Return a call of a program with other words, for a query that answers at once or not."""
         return ProgramCall((program, *words), timeout_s=SHORT_S)
 
     def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
@@ -228,7 +228,7 @@ class Dialect(ABC):
         return True
 
     def node_launcher(self, nodes: int, cpus: int) -> NodeLauncher | None:
-        """Return what starts a command once on each of several nodes of a job, which has so many processors on each.
+        """Return what starts a command once on each of a job's nodes, with its processors per node.
 
         ``None``, as by default, where that is not possible. Raises `ConfigError` where a setting for it is missing.
         """

@@ -351,7 +351,7 @@ class BackendOptions(ABC):
 
 
 class AllocationReader(ABC):
-    """Counts what jobs ask of the workload manager in its own words, so that limits of a site hold for it."""
+    """Counts requests that jobs write in the workload manager's own words, for the limits of a site."""
 
     @abstractmethod
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:

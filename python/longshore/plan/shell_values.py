@@ -1,4 +1,4 @@
-"""Values of a job in a line for the shell, so that each is exactly the value in any quotation marks."""
+"""Values of a job in a line for the shell: each stays itself in any quotation marks."""
 
 from __future__ import annotations
 

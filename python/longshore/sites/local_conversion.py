@@ -25,7 +25,7 @@ _QUEUE: Final = "queue"
 def convert_to_local(
     settings: JobSettings, asked: Sequence[Allocation], capacity: Mapping[str, int]
 ) -> tuple[JobSettings, list[str]]:
-    """Return the settings with a request that this machine can grant, and why the jobs run one at a time, if so."""
+    """Return the settings with a request that this machine can grant, and why jobs run one at a time."""
     alone: list[str] = []
     cpus = _within("cpus", sum(each.tasks * each.cpus_per_task for each in asked), capacity, alone)
     memory_b = _within("memory", _sum_over_nodes([each.memory_b for each in asked], asked), capacity, alone)

@@ -310,7 +310,7 @@ def service_context(
 
 
 def _own_map(configuration: Configuration, service: WmsService) -> dict[str, Any]:
-    """Return the service's own map, by its key, where the schema of sites does not have the key of a plug-in."""
+    """Return the service's own map, by its key, where the schema of sites lacks a plug-in's key."""
     key = service.traits.settings_key
     if key in configuration.resolved_site.settings:
         return {}

@@ -28,7 +28,7 @@ _MAX_PAGES: Final = 50
 
 
 class MadePage(msgspec.Struct, frozen=True):
-    """A page as text, with a tag that changes with it, and the time on the monotonic clock up to which it is used."""
+    """A page as text, a tag that changes with it, and the monotonic time of its expiry."""
 
     body: bytes
     tag: str

@@ -1,4 +1,4 @@
-"""Renders a run as a Process Run Crate 0.5, an RO-Crate 1.1 that tells what was run with which files (pure)."""
+"""Renders a run as a Process Run Crate 0.5 (RO-Crate 1.1): what ran with which files (pure)."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _executed_task(own: str, job: TracedJob, attempt: Attempt, run_s: float) -> 
 
 
 def _host(name: str) -> str:
-    """Return the name of a host without what a name of a host cannot have, such as that of a slot before ``@``."""
+    """Return the name of a host without invalid parts, such as the slot before ``@``."""
     return _NO_HOST.sub("-", name.rpartition("@")[2]).strip("-.") or "unknown"
 
 

@@ -14,7 +14,7 @@ from longshore.model.workflow.collection_pause import collection_paused
 def make_run_page(
     run: OpenRun | RunReport, *, now: float | None = None, home: str = "", poll_s: int = 0, is_cell: bool = False
 ) -> str:
-    """Return the page of a run, or of the report of a run whose directory is on another host, as HTML.
+    """Return the page of a run, or of a report of a run on another host, as HTML.
 
     `now` is the time of the report, by default that of the clock; `render_run_page` has the other parameters.
     """

@@ -85,7 +85,7 @@ def check_commands(
 def note_unknown_quotations(
     run: ResolvedRun, profiles: Mapping[Composition, ClusterProfile], progress: Progress
 ) -> None:
-    """Print a note per command with a value in quotation marks that are not known, or add it to a static check."""
+    """Print a note per command with a value in unknown quotation marks, or add it to a static check."""
     lines = {
         label: part.command
         for profile in profiles.values()

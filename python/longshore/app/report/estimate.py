@@ -113,7 +113,7 @@ def _slots(attempts: AttemptCollector, now: float, *, has_ready: bool) -> tuple[
 
 
 def read_run_times(run: RunPaths, labels: Sequence[str]) -> Mapping[str, Mapping[int, float]]:
-    """Return the run times of earlier runs of the payload, and of this run as far as they are written there."""
+    """Return the run times of the payload's earlier runs, and those of this run in the same history."""
     try:
         identity = read_settings(run).history
     except LongshoreError:

@@ -43,7 +43,7 @@ ConfigurationValues: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
 
 class ChangedValue(NamedTuple):
-    """A key of the configuration whose value is another one now, with a message and the origin of the new value."""
+    """A key of the configuration whose value changed, with a message and the new value's origin."""
 
     key: str
     message: str

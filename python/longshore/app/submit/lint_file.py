@@ -65,7 +65,7 @@ def _is_profile(keys: Container[str]) -> bool:
 
 
 def _at_candidate(draft: Draft) -> Draft:
-    """Return the draft at the candidate that its run would get, where it has candidates and no error of a site."""
+    """Return the draft at its chosen candidate, if it has candidates and no error of a site."""
     if draft.site_errors:
         return draft
     try:

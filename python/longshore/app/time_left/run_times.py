@@ -1,4 +1,4 @@
-"""Run times of a label's jobs as they can be expected, from ended and running jobs and from earlier runs (pure)."""
+"""Expected run times of a label's jobs, from ended and running jobs and earlier runs (pure)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _count_missing_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> int:
 
 
 def check_submissions(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
-    """Check that the newest life of a run without an end has all that its keepers and its workload manager were given.
+    """Check that the newest life of a run without an end records all that was started and submitted.
 
     A batch is durable in the journal before a keeper starts it or it is submitted: a crash loses no such line, a cut
     does.

@@ -88,7 +88,7 @@ def hide_secrets(text: str) -> str:
 
 
 def mask_secrets(key: str, value: YamlValue) -> YamlValue:
-    """Return a value with every part masked that looks like a secret, by the name of its key or by its form.
+    """Return a value whose parts are masked that look like secrets, by key or by form.
 
     As `literal_secrets`, this rather masks too much; references to environment variables and files stay.
     """

@@ -1,4 +1,4 @@
-"""Finds the quotation marks of a POSIX shell around each field of a line, by a scan of the line's text."""
+"""Finds the quotation marks of a POSIX shell around each field of a line, by a scan."""
 
 from __future__ import annotations
 

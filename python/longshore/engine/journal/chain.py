@@ -193,7 +193,7 @@ def decode_if_event(line: bytes) -> Event | None:
 
 
 def _numbers(heads: Mapping[int, _Head], newest: int, seals: Mapping[int, Seal]) -> Iterator[int]:
-    """Yield the numbers of all lives, and the first of each gap, unless a later life says that the lives are lost."""
+    """Yield the numbers of all lives, and the first of each gap that no later life declares lost."""
     before = 0
     for number in sorted({*heads, newest} - {0}):
         lost = (each for each in range(before + 1, number) if each not in seals or seals[each].bytes)

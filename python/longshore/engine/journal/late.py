@@ -67,7 +67,7 @@ def path_of_life(path: Path) -> Path:
 
 
 def _is_whole(extent: LifeExtent) -> bool:
-    """Whether what counts of a life reaches to the end of the run, behind which nothing is written but late lines."""
+    """Whether the counted part of a life reaches the end of the run: only late lines follow it."""
     if not extent.end:
         return False
     with open_stream(extent.path) as file:

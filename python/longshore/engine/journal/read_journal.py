@@ -181,7 +181,7 @@ def _number_of(event: Event) -> int:
 
 
 def _decode_singly(block: Block) -> Iterator[list[Event]]:
-    """Yield the events, one at a time, before the first line that is none, and raise the error that names it."""
+    """Yield the events before the first line that is none, and raise the error that names it."""
     begin = block.begin
     for line in block.lines.split(b"\n")[:-1]:
         try:

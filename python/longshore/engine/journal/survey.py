@@ -138,7 +138,7 @@ def _read_life_by_line(extent: LifeExtent) -> tuple[int, bytes, list[Damage]]:
 
 
 def _events(lines: bytes, wrong: Sequence[Damage], extent: LifeExtent) -> Iterator[tuple[int, Event]]:
-    """Yield the readable events of a life with their offsets, but not those of lines that are known to be bad."""
+    """Yield the readable events of a life with their offsets, without the lines known to be bad."""
     bad = {each.offset for each in find_bad_lines(lines, SEED)} if extent.checked and wrong else set()
     offset = 0
     for line in lines.splitlines(keepends=True):

@@ -28,7 +28,7 @@ def temporary_prefix() -> str:
 
 
 def local_folder(record: KeeperRecord) -> Path | None:
-    """Return the folder of the attempts' temporary directories of a keeper, if it is on this host and ours to change.
+    """Return the folder of a keeper's temporary directories, if it is on this host and ours to change.
 
     Only names that we create count, because other users may be able to write the records.
     """

@@ -161,7 +161,7 @@ def decide_retry(
     request: Request | None = None,
     first_request: Request | None = None,
 ) -> Retry | Failed | Deleted:
-    """Decide after a bad end whether to retry a job, to fail it, or to delete it, as a person removed it.
+    """Decide after a bad end: retry a job, fail it, or delete it as a person removed it.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ def is_of_this_boot(run: RunPaths, life: int) -> bool:
 
 
 def _had_checksum(content: bytes) -> bool:
-    """Whether the last member of a document is all that damage left of a checksum, so that it is still JSON."""
+    """Whether the last member of a document is what damage left of its checksum."""
     try:
         name, value = [*msgspec.json.decode(content, type=dict[str, Any]).items()][-1]
     except (IndexError, *DECODE_ERRORS):

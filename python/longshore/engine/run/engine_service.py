@@ -386,7 +386,7 @@ _TAKE_TIMEOUT_S: Final = 10.0
 
 
 def _refuse_if_set_aside(run: RunPaths, path: Path) -> None:
-    """Report an intervention that the engine refused, as it does for a user whom its host does not know as a member."""
+    """Report an intervention that the engine refused, such as that of a user who is no member on its host."""
     if is_refused(path):
         raise SubmissionRefusedError(
             f"the engine of '{run.root}' did not take the order", hint=f"'{run.engine_log}' has the reason."

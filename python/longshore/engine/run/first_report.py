@@ -1,4 +1,4 @@
-"""Reads the events of a large run once when it is over, in another process, so that its first report is fast."""
+"""Reads the events of a large run in another process when it is over, for a fast first report."""
 
 from __future__ import annotations
 

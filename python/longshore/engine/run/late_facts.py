@@ -1,4 +1,4 @@
-"""Collects facts of attempts that arrive after the end of a run, and gives way to a newer life at once."""
+"""Collects facts of attempts after the end of a run, and gives way to a newer life."""
 
 from __future__ import annotations
 

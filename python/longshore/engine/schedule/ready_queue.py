@@ -87,7 +87,7 @@ class ReadyQueue:
         return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
 
     def peek_head(self) -> tuple[int, Hashable] | None:
-        """Return the first job of all and its bucket, which may be that of a request it had when it was queued."""
+        """Return the first job of all and its bucket, that of the request it was queued with."""
         if not self._buckets:
             return None
         bucket, heap = min(self._buckets.items(), key=lambda each: each[1][0])

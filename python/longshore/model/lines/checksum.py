@@ -87,7 +87,7 @@ def check_block(block: bytes, crc: int) -> int | None:
 
 
 def find_bad_lines(block: bytes, crc: int, *, line: int = 1, offset: int = 0) -> Iterator[BadLine]:
-    """Yield the bad lines of a block of whole lines that begins with the given line of its file, at `offset`.
+    """Yield the bad lines of a block of whole lines, which begins with the given line at `offset`.
 
     A bad line does not make the next one bad: that one may follow what the bad line states, what it should state, or
     the line before it.

@@ -64,7 +64,7 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 def is_source(name: str) -> bool:
-    """Return whether a file tells people what the run was made from, and neither an engine nor a service reads it."""
+    """Return whether a file only tells people what the run was made from: no engine or service reads it."""
     # A later submission has them in a folder of its own.
     name = _FOLDER.sub("", name)
     is_configuration = "/" not in name and name.endswith("_config.yaml")

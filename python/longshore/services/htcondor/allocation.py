@@ -1,4 +1,4 @@
-"""What a job asks of HTCondor, by its request and by commands of its own, which come later and win (pure functions)."""
+"""What a job asks of HTCondor: its request, then its own commands, which win (pure functions)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def read_requires(node: Node, algorithms: Mapping[str, MatchAlgorithm]) -> tuple
 
 
 def read_subsystem_map(node: Node, algorithms: Mapping[str, MatchAlgorithm]) -> tuple[Requirement, ...]:
-    """Read a map of subsystems to algorithms, each with a list of options, as tasks of a job specification have it.
+    """Read a map of subsystems to algorithms with their options, as tasks of a job specification have it.
 
     Raises `ConfigError` if a value is wrong.
     """

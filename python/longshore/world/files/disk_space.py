@@ -1,4 +1,4 @@
-"""Names the file system of a path when it is full, so that a message can say where to make room."""
+"""Names the file system of a path when it is full: messages say where to make room."""
 
 from __future__ import annotations
 

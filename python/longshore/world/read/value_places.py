@@ -1,4 +1,4 @@
-"""Finds the line and column of a value's key, or of a character of its text, in the YAML where it was written."""
+"""Finds the place in a YAML file of a value's key, or of a character of its text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
 def locate_error(error: LongshoreError, text: str, file: str) -> None:
-    """Move an error from values in a file, whose text is given, to the parts of these that it is about."""
+    """Move an error from values in a file of a given text to the parts that it is about."""
     error.details = tuple(
         msgspec.structs.replace(detail, origin=_part_origin(detail.origin, detail.part, text, file))
         for detail in error.details

@@ -75,7 +75,7 @@ def create_manifest(run: RunPaths, manifest: Manifest) -> None:
 
 
 def accept_changes(run: RunPaths, manifest: Manifest) -> Manifest:
-    """Write the manifest of a run that was not submitted again, with the files as they are now, and return it."""
+    """Write and return a manifest with the files as they are now, without a new submission."""
     manifest = with_present_digests(run, manifest)
     path = manifest_path(run, manifest.number)
     write_atomically(path, encode_manifest(manifest), below=run.root, durable=True)

@@ -132,7 +132,7 @@ def _publish(draft: Path, target: Path, missing: Path | None) -> None:
 
 
 def sync_run_name(run: RunPaths) -> None:
-    """Wait until the name of a run's directory is on disk, and those of the folders above it of the same owner."""
+    """Wait until the names of a run's directory and of its owner's folders above it are on disk."""
     owner, first = run.root.stat().st_uid, run.root
     for folder in run.root.parents:
         if folder.stat().st_uid != owner:

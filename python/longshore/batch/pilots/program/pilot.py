@@ -333,7 +333,7 @@ class Pilot:
         self.mailbox.send()
 
     def _add_beat(self, now: float) -> None:
-        """Add a sign of life when it is due, or when the engine may hear how far its orders were taken."""
+        """Add a sign of life when it is due, or sooner to confirm orders to the engine."""
         pause_s = _SHORTEST_BEAT_S if self.taken != self.told_taken else self.lease_s / _BEATS_PER_LEASE
         if now - self.beat_at < pause_s:
             return

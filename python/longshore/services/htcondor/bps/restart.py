@@ -1,4 +1,4 @@
-"""Restarts the DAG of a BPS submit directory as BPS's plug-in does, so that either tool can go on with it."""
+"""Restarts the DAG of a BPS submit directory as BPS's plug-in does: either tool can go on."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _newest_rescue(dag: Path) -> Path | None:
 
 @contextmanager
 def _files_moved(folder: Path, backup: Path) -> Iterator[None]:
-    """Move the files of the last submission to a folder of backups for a new one, and back if that is refused."""
+    """Move the files of the last submission to a folder of backups; a refused new one moves them back."""
     moved: list[tuple[Path, Path]] = []
     try:
         for source, target in _files_to_move(folder, backup):

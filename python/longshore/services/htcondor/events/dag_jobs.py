@@ -190,7 +190,7 @@ class RunDags:
         return max(self._maps) + 1 if self._maps else 0
 
     def split_mark(self, mark: Mark) -> tuple[Mark, Mark]:
-        """Prefix of all marks, which is empty with the job numbers of the first submission, and the rest of this one.
+        """Prefix of all marks, and the rest of this one; the first submission's job numbers have no prefix.
 
         Raises `StaleMarkError` if the mark belongs to events with other job numbers.
         """
