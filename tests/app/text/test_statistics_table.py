@@ -88,6 +88,20 @@ def test_measures_go_below_each_other_on_a_narrow_terminal(written: WrittenRun) 
     assert shown.count("\nLABEL") > text(statistics_of(written, ATTEMPTS)).count("\nLABEL") == 2
 
 
+@pytest.mark.parametrize("width", [40, 50, 60, 79, 80, 120])
+def test_tables_fit_any_terminal_and_no_column_is_lost(written: WrittenRun, width: int) -> None:
+    lines = list(map(plain, statistics_lines([statistics_of(written, ATTEMPTS)], width)))
+    tables = lines[lines.index("") :]
+    assert max(map(width_of, tables)) <= width
+    heads = [line for line in tables if line.startswith(("LABEL", "HOST"))]
+    words = " ".join(heads).split()
+    for title in ("JOBS", "ATTEMPTS", "RETRIES"):
+        assert words.count(title) == 2, "of labels and of hosts"
+    assert sum(line.count("P95") for line in heads) == 5
+    assert "REQUEST" in words
+    assert all(line.split()[1] not in {"P50", "P95", "MAX"} for line in heads), "each names its measure"
+
+
 def test_what_is_unknown_is_said_to_be(written: WrittenRun) -> None:
     ended = Attempt(job=0, number=1, started_at=1.0, ended_at=2.0)
     shown = text(statistics_of(written, [ended, attempt(1), Attempt(job=2, number=1)]))

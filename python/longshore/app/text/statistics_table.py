@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
@@ -16,6 +17,8 @@ MAX_HOSTS: Final = 20
 """Hosts of a run that have a row of their own; programs get all."""
 _GAP: Final = 2
 _NAME_WIDTH: Final = 28
+_USUAL_WIDTH: Final = 80
+"""Width of a terminal from which on names take `_NAME_WIDTH` at most, and on narrower ones a share of the width."""
 _HIGH_MEMORY: Final = 0.9
 """Share of the requested memory from which on the maximum is worth a look."""
 
@@ -34,14 +37,16 @@ def statistics_lines(runs: Sequence[RunStatistics], width: int, *, has_unicode: 
     """
     ellipsis = "…" if has_unicode else "..."
     lines = [line for run in runs for line in _headline(run)]
+    name_width = _NAME_WIDTH if width >= _USUAL_WIDTH else max(width // 4, len("LABEL"))
+    cut = partial(cut_name, width=name_width, ellipsis=ellipsis)
     rows = _label_rows(runs)
-    lines += [(), *table_lines([*_names("LABEL", rows, runs, ellipsis), *_count_columns(rows)], _GAP)]
-    for columns in _measure_tables(rows, runs, width, ellipsis):
-        lines += [(), *table_lines(columns, _GAP)]
+    names = _names("LABEL", rows, runs, cut)
+    tables = [*_fit(names, [[each] for each in _count_columns(rows)], width), *_fit(names, _measures(rows), width)]
     hosts = list(_host_rows(runs))
     if hosts:
-        lines += [(), *table_lines([*_names("HOST", hosts, runs, ellipsis), *_host_columns(hosts)], _GAP)]
-        lines += list(_folded_hosts(runs))
+        tables += _fit(_names("HOST", hosts, runs, cut), _host_columns(hosts), width)
+    lines += [line for columns in tables for line in ((), *table_lines(columns, _GAP))]
+    lines += _folded_hosts(runs)
     notes = [note for run in runs for note in _notes(run, len(runs))]
     return [*lines, *([()] if notes else []), *((Span(note, "faint"),) for note in notes)]
 
@@ -97,12 +102,11 @@ def _folded_hosts(runs: Sequence[RunStatistics]) -> Iterator[Line]:
             yield (Span(f"... {count_noun(more, 'more host')} of run {run.opened.card.id}: --json has all", "faint"),)
 
 
-def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], ellipsis: str) -> list[TableColumn]:
+def _names(
+    title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], cut: Callable[[str], str]
+) -> list[TableColumn]:
     """Return the columns that name the rows; of several runs, each name is in its first row only."""
-    names = [
-        "" if number and rows[number - 1].name == row.name else cut_name(row.name, _NAME_WIDTH, ellipsis)
-        for number, row in enumerate(rows)
-    ]
+    names = ["" if number and rows[number - 1].name == row.name else cut(row.name) for number, row in enumerate(rows)]
     columns = [TableColumn(title, [(Span(name),) for name in names], left=True)]
     if len(runs) > 1:
         columns.append(TableColumn("RUN", [(Span(row.run),) for row in rows], left=True))
@@ -127,36 +131,48 @@ def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
     ]
 
 
-def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
+def _host_columns(rows: Sequence[_Row]) -> list[list[TableColumn]]:
     def column(title: str, measure: str, quantile: str, form: Callable[[float], str]) -> TableColumn:
         return TableColumn(title, [_cell(getattr(row.statistics, measure), quantile, form) for row in rows])
 
+    run_times = [column(name, "run_s", name[-3:].lower(), format_brief_duration) for name in ("RUN P50", "P95")]
     return [
-        *_count_columns(rows),
-        column("RUN P50", "run_s", "p50", format_brief_duration),
-        column("P95", "run_s", "p95", format_brief_duration),
-        column("CPU P50", "cpu_efficiency", "p50", _percent),
+        *([each] for each in _count_columns(rows)),
+        run_times,
+        [column("CPU P50", "cpu_efficiency", "p50", _percent)],
     ]
 
 
-def _measure_tables(
-    rows: Sequence[_Row], runs: Sequence[RunStatistics], width: int, ellipsis: str
-) -> Iterator[Sequence[TableColumn]]:
-    """Yield tables with minimum, median, 95th percentile and maximum, as many measures in each as fit."""
-    groups = [
+def _measures(rows: Sequence[_Row]) -> list[list[TableColumn]]:
+    """Return the columns of each measure: minimum, median, 95th percentile and maximum."""
+    return [
         _measure_columns("WAIT", "wait_s", rows, format_brief_duration),
         _measure_columns("RUN", "run_s", rows, format_brief_duration),
         _measure_columns("CPU", "cpu_efficiency", rows, _percent),
         _memory_columns(rows),
     ]
-    names = _names("LABEL", rows, runs, ellipsis)
-    columns = list(names)
+
+
+def _fit(
+    names: Sequence[TableColumn], groups: Iterable[Sequence[TableColumn]], width: int
+) -> Iterator[list[TableColumn]]:
+    """Yield tables with as many columns in each as fit; a group is divided only where it does not fit by itself."""
+    table = list(names)
     for group in groups:
-        if len(columns) > len(names) and table_width([*columns, *group], _GAP) > width:
-            yield columns
-            columns = list(names)
-        columns += group
-    yield columns
+        is_narrow = table_width([*names, *group], _GAP) <= width
+        for number, piece in enumerate([group] if is_narrow else [[column] for column in group]):
+            is_full = len(table) > len(names) and table_width([*table, *piece], _GAP) > width
+            if is_full:
+                yield table
+                table = list(names)
+            # Behind others of its group, a column is named by its statistic alone.
+            table += _with_measure(group, piece) if is_full and number else piece
+    yield table
+
+
+def _with_measure(group: Sequence[TableColumn], piece: Sequence[TableColumn]) -> list[TableColumn]:
+    measure = group[0].title.partition(" ")[0]
+    return [column._replace(title=f"{measure} {column.title}") for column in piece]
 
 
 def _measure_columns(title: str, measure: str, rows: Sequence[_Row], form: Callable[[float], str]) -> list[TableColumn]:
