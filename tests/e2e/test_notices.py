@@ -97,7 +97,11 @@ def test_the_rules_are_tried_before_a_run(cli: Cli, tmp_path: Path) -> None:
     ("args", "words"),
     [
         (["notify", "--test", "empty.yaml"], "'empty.yaml' has no rule of notices"),
-        (["notify", "--test", "nowhere"], "'nowhere'"),
+        (["notify", "--test", "nowhere"], "there is no file 'nowhere', and no run 'nowhere' is known"),
+        (["notify", "--test", "x" * 300], "there is no file 'xxx"),
+        (["notify", "run.yaml"], "To try the rules of the file: longshore notify --test run.yaml"),
+        (["notify", "--test", "never.yaml"], "never.yaml:3:27: 'notify.a.events' is empty"),
+        (["config", "lint", "never.yaml"], "never.yaml:3:27: error: 'notify.a.events' is empty"),
         (["notify", "--json", "run.yaml"], "--json and --set are for --test"),
         (
             ["submit", "wrong.yaml"],
@@ -110,9 +114,20 @@ def test_wrong_calls(cli: Cli, tmp_path: Path, args: list[str], words: str) -> N
     (tmp_path / "empty.yaml").write_text("payloadName: x\n", "utf-8")
     wrong = f"payloadName: x\nnotify:\n  a: {{comand: x}}\n{ONE_TASK.format(command='true')}"
     (tmp_path / "wrong.yaml").write_text(wrong, "utf-8")
+    never = f"payloadName: x\nnotify:\n  a: {{command: x, events: []}}\n{ONE_TASK.format(command='true')}"
+    (tmp_path / "never.yaml").write_text(never, "utf-8")
     ran = cli(*args)
     assert ran.returncode != 0
-    assert words in ran.stderr
+    assert words in ran.stdout + ran.stderr
+
+
+def test_a_run_without_rules_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(f"payloadName: told\n{ONE_TASK.format(command='true')}", "utf-8")
+    prepared = cli("prepare", "run.yaml", "--json")
+    assert prepared.returncode == 0, prepared.stderr
+    ran = cli("notify", prepared.json["submit_dir"])
+    assert ran.returncode != 0
+    assert "has no rule of notices" in ran.stderr
 
 
 def test_an_address_is_never_written(cli: Cli, tmp_path: Path) -> None:

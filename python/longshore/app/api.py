@@ -472,6 +472,8 @@ def send_notices(run: OpenRun, say: Callable[[str], None]) -> None:
 
     Raises
     ------
+    ConfigError
+        The run has no rules.
     RunUnreadableError
         The run cannot be read, or one of its files is not as it was submitted.
     """

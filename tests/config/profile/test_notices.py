@@ -58,7 +58,10 @@ def test_there_may_be_no_map() -> None:
             "'notify.mail' must have either a command or a webhook, and has b",
         ),
         ("{mail: {command: [x]}}", "'notify.mail.command' must be a text"),
-        ("{mail: {command: ' '}}", "'notify.mail.command' must be a text"),
+        ("{mail: {command: ''}}", "'notify.mail.command' is empty"),
+        ("{mail: {command: ' '}}", "'notify.mail.command' is empty"),
+        ("{chat: {webhook: {env: ''}}}", "'notify.chat.webhook.env' is empty"),
+        ("{mail: {command: x, events: []}}", "'notify.mail.events' is empty, so the rule would never send a notice"),
         (
             "{mail: {command: ./tell.sh now}}",
             "'notify.mail.command' starts in the directory of the run, where './tell.sh' is not",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,10 +14,11 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.notices.compose import trial_notice
 from longshore.app.notices.deliveries import Deliveries, Delivery
 from longshore.app.runs.open_run import open_run
-from longshore.config.profile.notices import SECTION, read_notices
+from longshore.config.profile.notices import SECTION, no_rules_error, read_notices
 from longshore.engine.rundir.notice_log import read_notice_rules
-from longshore.errors import ConfigError
+from longshore.errors import RunNotFoundError
 from longshore.model.notice import NoticeRule
+from longshore.world.archives.archive_names import is_archive
 from longshore.world.runs.owner import Access, require_access
 
 
@@ -42,12 +44,18 @@ def try_notices(
         `name` is no file, and no such run is known.
     """
     path = Path(name)
-    if path.is_file():
+    # Unlike that of `Path`, it gives an answer for names that are too long.
+    if os.path.isfile(name) and not is_archive(path):  # noqa: PTH113
         rules = read_notices(read_draft(path, overrides, now=now).config.node_at(SECTION))
         # As in the directory of a new run, relative paths lead nowhere.
         with TemporaryDirectory(prefix="longshore-notify-") as folder:
             return _try_rules(name, path.name, rules, Path(folder), show)
-    opened = open_run(name)
+    try:
+        opened = open_run(name)
+    except RunNotFoundError as error:
+        if os.path.lexists(name):
+            raise
+        raise RunNotFoundError(f"there is no file '{name}', and {error.message}", hint=error.hint) from error
     require_access(opened.run, Access.ACT)
     return _try_rules(name, path.name or name, tuple(read_notice_rules(opened.run)), opened.run.root, show)
 
@@ -56,10 +64,7 @@ def _try_rules(
     name: str, title: str, rules: Sequence[NoticeRule], folder: Path, show: Callable[[NoticeTrial], None]
 ) -> Sequence[NoticeTrial]:
     if not rules:
-        raise ConfigError(
-            f"'{name}' has no rule of notices",
-            hint="For example: notify: {mail: {events: [end], command: 'mail -s \"$LONGSHORE_SUBJECT\" $USER'}}",
-        )
+        raise no_rules_error(name)
     trials: dict[str, NoticeTrial] = {}
     with Deliveries() as deliveries:
         for rule in rules:

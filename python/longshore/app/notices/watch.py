@@ -18,6 +18,7 @@ from longshore.app.notices.due import RunPhase, due_events, unsent
 from longshore.app.report.report import ReportBuilder
 from longshore.app.report.wait import is_over
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.config.profile.notices import no_rules_error
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules
@@ -41,13 +42,13 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     """Send the notices of a run as they fall due, until nothing drives it.
 
     Only one notifier of a host does; another waits until it has ended. `say` takes a line for the log. Raises
-    `LongshoreError` if a file of the run changed, or the run belongs to another user.
+    `LongshoreError` if the run has no rules, a file of it changed, or it belongs to another user.
     """
     run = opened.run
     require_access(run, Access.ACT)
     rules = _read_rules(run)
     if not rules:
-        return
+        raise no_rules_error(opened.reference)
     # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
     with take_lock(run.notice_lock, below=run.root, wait_s=math.inf), Deliveries() as deliveries:
         notifier = _Notifier(opened, rules, NoticeLog(run), deliveries, say)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +12,11 @@ import click
 from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.show.format import escape_controls
+from longshore.errors import RunNotFoundError, UsageError
 
 if TYPE_CHECKING:
     from longshore.app.notices.trial import NoticeTrial
+    from longshore.app.runs.open_run import OpenRun
 
 NOT_SENT = 1
 """Exit status of a test in which a notice was not sent."""
@@ -32,7 +36,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
     if not is_test:
         if as_json or sets:
             raise click.UsageError("--json and --set are for --test.")
-        api.send_notices(api.open_run(name), lambda line: click.echo(f"longshore: {escape_controls(line)}", err=True))
+        api.send_notices(_open_run(name), lambda line: click.echo(f"longshore: {escape_controls(line)}", err=True))
         return
 
     from longshore.app.configure.layers import Overrides
@@ -48,3 +52,16 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
 
         print_json(notify_document(trials, as_of=time.time()))
     ctx.exit(NOT_SENT if any(trial.why for trial in trials) else 0)
+
+
+def _open_run(name: str) -> OpenRun:
+    try:
+        return api.open_run(name)
+    except RunNotFoundError as error:
+        # Unlike that of `Path`, it gives an answer for names that are too long.
+        if os.path.isfile(name):  # noqa: PTH113
+            raise UsageError(
+                f"'{name}' is a file, and notices are those of a run",
+                hint=f"To try the rules of the file: longshore notify --test {quote(name)}",
+            ) from error
+        raise

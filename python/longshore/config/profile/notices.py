@@ -34,6 +34,14 @@ def read_notices(section: Node | None) -> tuple[NoticeRule, ...]:
     return tuple(_read_rule(name, rules[name]) for name in sorted(rules) if rules[name].value is not None)
 
 
+def no_rules_error(name: str) -> ConfigError:
+    """Return the error of a command that needs rules, for a configuration or a run without any."""
+    return ConfigError(
+        f"'{name}' has no rule of notices",
+        hint="For example: notify: {mail: {events: [end], command: 'mail -s \"$LONGSHORE_SUBJECT\" $USER'}}",
+    )
+
+
 def _read_rule(name: str, node: Node) -> NoticeRule:
     place = f"{SECTION}.{name}"
     parts = {key: item for key, item in _map_of(node, place).items() if item.value is not None}
@@ -57,6 +65,12 @@ def _read_events(node: Node | None, place: str) -> tuple[NoticeEvent, ...]:
     """Read the events of a rule: a list, or one; the end where there is none."""
     if node is None:
         return (NoticeEvent.END,)
+    if node.value == []:
+        raise ConfigError(
+            f"'{place}.events' is empty, so the rule would never send a notice",
+            origin=node.origin,
+            hint=f"There are {', '.join(_EVENTS)}. Without this key it is {NoticeEvent.END.value}.",
+        )
     found = []
     for item in node.value if isinstance(node.value, list) else [node]:
         if item.value not in _EVENTS:
@@ -117,8 +131,10 @@ def _read_timeout(node: Node | None, place: str) -> float:
 
 
 def _read_text(node: Node, place: str) -> str:
-    if not isinstance(node.value, str) or not node.value.strip():
+    if not isinstance(node.value, str):
         raise ConfigError(f"'{place}' must be a text, not {quote_value(plain_value(node))}", origin=node.origin)
+    if not node.value.strip():
+        raise ConfigError(f"'{place}' is empty", origin=node.origin)
     return node.value
 
 
