@@ -54,3 +54,40 @@ def test_a_run_that_may_not_be_read_hides_no_other(ann: Account, killed: Path) -
     done = ann("report", "--json")
     assert "Traceback" not in done.stderr
     assert str(other) in done.stdout
+
+
+def test_a_closed_run_is_opened_by_its_user_and_doctor_tells_of_it(ann: Account, bob: Account) -> None:
+    run = submit(ann)
+    close(run)
+    way_out = f"It is yours: chmod u+rwx {run}"
+    for words in (("report", run), ("stats", run), ("export", run, "--format", "csv"), ("verify", run)):
+        done = ann(*words)
+        assert done.returncode == 5, (words, done.stderr)
+        assert f"'{run}' cannot be read: Permission denied" in done.stderr
+        assert way_out in done.stderr
+    found = ann("doctor", "--problems").stdout
+    assert "1 registered run that cannot be read" in found
+    assert way_out in found
+    assert f"'{run}' is closed to you: ask its owner, the user '{ann.uid}'" in bob("report", run).stderr
+
+
+def test_an_archive_that_may_not_be_read_is_not_called_damaged(ann: Account) -> None:
+    run = submit(ann)
+    archive = run.with_name(f"{run.name}.tar.xz")
+    assert ann("archive", run, "--remove").returncode == 0
+    close(archive)
+    done = ann("stats", archive)
+    assert done.returncode == 5
+    assert f"'{archive}' cannot be read: Permission denied" in done.stderr
+    assert f"It is yours: chmod u+rw {archive}" in done.stderr
+    archive.unlink()
+    assert f"there is no archive '{archive}'" in ann("report", "@last").stderr
+
+
+def test_a_report_in_a_closed_folder_is_a_file_that_cannot_be_written(ann: Account, bob: Account) -> None:
+    run = submit(ann)
+    bob.home.chmod(0o700)
+    for words in (("report", run, "--html"), ("export", run, "--format", "csv", "--output")):
+        done = ann(*words, bob.home / "x")
+        assert done.returncode == 7, done.stderr
+        assert f"cannot write '{bob.home}/x': Permission denied" in done.stderr

@@ -344,8 +344,11 @@ def _io_error(error: OSError) -> LongshoreError:
         path = Path(os.fsdecode(error.filename)).parent
         return LongshoreError(f"cannot write {describe_failed_write(error, path)}", hint="Make room there.")
     if error.filename:
-        is_closed = error.errno in {errno.EACCES, errno.EPERM}
-        hint = "It, or a folder above it, is closed to you: ask its owner." if is_closed else ""
+        from pathlib import Path
+
+        from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
+
+        hint = closed_hint(Path(os.fsdecode(error.filename))) if error.errno in CLOSED_ERRORS else ""
         return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}", hint=hint)
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:
         return LongshoreError(f"the output cannot be written: {error.strerror}")

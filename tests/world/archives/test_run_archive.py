@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import random
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from longshore.errors import RunUnreadableError
 from longshore.world.archives.archive_names import SUFFIXES
 from longshore.world.archives.run_archive import list_tree, read_archive, write_archive
+from longshore.world.files.system import files
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40).filter(
     lambda name: name not in {".", ".."} and len(name.encode()) < 200
@@ -128,3 +130,16 @@ def test_links_and_pipes_are_listed_apart(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     os.mkfifo(tmp_path / "pipe")
     assert list_tree(tmp_path) == (["a"], ["link", "pipe"])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_archive_that_the_disk_does_not_give_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(files, "open", refuse)
+    with pytest.raises(RunUnreadableError) as refused:
+        list(read_archive(tmp_path / f"x{suffix}"))
+    assert refused.value.message == f"'{tmp_path}/x{suffix}' cannot be read: Input/output error"

@@ -106,7 +106,7 @@ class ExampleEntry(DocumentEntry, frozen=True):
     reason: str | None
     """The cause in words."""
     log: str | None
-    """Path of that attempt's log; null if there is none."""
+    """Path of that attempt's log, for an archived run the archive and then the path in the run; null if none."""
     tail: Sequence[str]
     """The last lines of that log."""
     by_hand: str | None

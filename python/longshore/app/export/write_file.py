@@ -11,6 +11,7 @@ from shlex import quote
 from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
+from longshore.world.files.permissions import CLOSED_ERRORS
 from longshore.world.files.system import files
 
 
@@ -33,12 +34,12 @@ def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: 
     """
     # A link stays, and the file it leads to is replaced.
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise FilesError(f"'{path}' is a directory", hint=f"Name a file, such as '{path / example}'.")
-    if target.exists() and not target.is_file():
-        raise FilesError(f"'{path}' is not a regular file", hint=f"To write to the standard output: {to_stdout}")
-    require_parent(path, target)
     try:
+        if target.is_dir():
+            raise FilesError(f"'{path}' is a directory", hint=f"Name a file, such as '{path / example}'.")
+        if target.exists() and not target.is_file():
+            raise FilesError(f"'{path}' is not a regular file", hint=f"To write to the standard output: {to_stdout}")
+        require_parent(path, target)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         with atomic_file(target) as file:
             if mode is not None:
@@ -59,5 +60,9 @@ def require_parent(path: Path, target: Path) -> None:
 def write_error(error: OSError, path: Path, target: Path) -> FilesError:
     """Return the error for a path that could not be written; `target` is the path without links."""
     error.filename = str(path)
-    hint = "Make room there, or name a file elsewhere." if error.errno in FULL_ERRORS else ""
+    hint = ""
+    if error.errno in FULL_ERRORS:
+        hint = "Make room there, or name a file elsewhere."
+    elif error.errno in CLOSED_ERRORS:
+        hint = "Name a file in a folder that you may write to."
     return FilesError(f"cannot write {describe_failed_write(error, target.parent)}", hint=hint)

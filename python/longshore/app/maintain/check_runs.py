@@ -17,7 +17,9 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_erro
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.wording import count_noun
+from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.locks import is_locked
+from longshore.world.files.permissions import closed_hint
 from longshore.world.processes.parallel_calls import call_in_parallel
 from longshore.world.runs.claims import claims_folder, limits_folder
 from longshore.world.runs.manifests import with_newest_counts
@@ -49,6 +51,11 @@ def check_registry(known: RegistryContent) -> Iterator[Diagnosis]:
     if gone:
         message = f"{count_noun(len(gone), 'registered run')} without directory: {_names(gone)}"
         yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, "longshore forget --missing")
+    closed = [entry for entry in known.entries if _is_closed(entry)]
+    if closed:
+        message = f"{count_noun(len(closed), 'registered run')} that cannot be read: {_names([e.id for e in closed])}"
+        hint = closed_hint(Path(closed[-1].path))
+        yield _diagnosis(_REGISTRY, DiagnosisState.WARNING, message, hint)
     unregistered = find_unregistered_runs(known.entries)
     for path in unregistered[:_MOST_NAMES]:
         message = f"the run '{path}' is not in the registry"
@@ -60,6 +67,14 @@ def check_registry(known: RegistryContent) -> Iterator[Diagnosis]:
         )
     message = f"{count_noun(len(known.entries) - len(gone), 'registered run')} with directory"
     yield _diagnosis(_REGISTRY, DiagnosisState.OK, message)
+
+
+def _is_closed(entry: RegistryEntry) -> bool:
+    """Whether the directory or archive of a registered run is there, and closed to this user."""
+    if is_missing(entry.path):
+        return False
+    needed = os.R_OK if archive_suffix(entry.path) else os.R_OK | os.X_OK
+    return not os.access(entry.path, needed, effective_ids=True)
 
 
 def find_unregistered_runs(entries: Sequence[RegistryEntry]) -> list[Path]:

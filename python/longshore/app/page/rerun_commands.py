@@ -15,6 +15,7 @@ from longshore.errors import LongshoreError
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.world.runs.archived_runs import UnpackCommands, unpack_commands
 from longshore.world.runs.run_directory import read_made_from
 
 _NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
@@ -24,16 +25,15 @@ _NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
 def rerun_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]:
     """Yield the commands that fit the state of a run, and the one that began it."""
     run, counts = opened.reference, report.counts
-    if report.state is JobState.UNKNOWN and opened.card.submissions:
-        yield RerunCommand(purpose="Continue it with a new engine", command=f"longshore resume {run}")
-    elif report.state not in END_STATES and opened.card.submissions:
-        yield RerunCommand(purpose="Watch it", command=f"longshore report --watch {run}")
-    if counts.get(JobState.HELD):
-        yield RerunCommand(purpose="Release its held jobs", command=f"longshore release {run}")
+    archive = unpack_commands(opened.run)
+    if archive is None:
+        yield from _live_commands(opened, report)
     if counts.get(JobState.FAILED):
         yield RerunCommand(purpose="Print the logs of all failed jobs", command=f"longshore logs {run} --failed")
+    if archive is not None:
+        yield from _unpack_commands(archive)
     if report.state in END_STATES and any(counts.get(state) for state in _NOT_DONE):
-        yield from _restart_commands(opened)
+        yield from _restart_commands(opened, archive.directory if archive else run)
     try:
         made_from = read_made_from(opened.run)
     except READ_ERRORS:
@@ -42,7 +42,24 @@ def rerun_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]
         yield RerunCommand(purpose="Submit the same as a new run", command=_submit_command(made_from))
 
 
-def _restart_commands(opened: OpenRun) -> Iterator[RerunCommand]:
+def _live_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]:
+    """Yield the commands that continue, watch or steer a run that is not over."""
+    run = opened.reference
+    if report.state is JobState.UNKNOWN and opened.card.submissions:
+        yield RerunCommand(purpose="Continue it with a new engine", command=f"longshore resume {run}")
+    elif report.state not in END_STATES and opened.card.submissions:
+        yield RerunCommand(purpose="Watch it", command=f"longshore report --watch {run}")
+    if report.counts.get(JobState.HELD):
+        yield RerunCommand(purpose="Release its held jobs", command=f"longshore release {run}")
+
+
+def _unpack_commands(archive: UnpackCommands) -> Iterator[RerunCommand]:
+    """Yield the commands that make a run of an archive again: an archive can only be looked at."""
+    yield RerunCommand(purpose="Unpack the archive; no file is replaced", command=archive.unpack)
+    yield RerunCommand(purpose="Let the id of the run lead to the directory", command=archive.adopt)
+
+
+def _restart_commands(opened: OpenRun, run: str) -> Iterator[RerunCommand]:
     """Yield the commands that restart a run that is over, as far as its service can."""
     try:
         service = opened.service
@@ -51,7 +68,7 @@ def _restart_commands(opened: OpenRun) -> Iterator[RerunCommand]:
         return
     if not isinstance(service, Restartable):
         return
-    restart = f"longshore restart {opened.reference}"
+    restart = f"longshore restart {run}"
     yield RerunCommand(purpose="List the jobs that a restart would run", command=f"{restart} --dry-run")
     yield RerunCommand(purpose="Run the jobs again that did not succeed", command=restart)
     if isinstance(service, Amendable) and not service.why_not_amended(opened.run):

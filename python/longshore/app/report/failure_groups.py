@@ -14,6 +14,7 @@ from longshore.model.run.report import ExitCodes, Failure
 from longshore.model.run.states import Cause
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.world.files.log_tail import read_tail
+from longshore.world.runs.archived_runs import archive_of
 
 _TAIL_LINES: Final = 20
 _SEARCHED_LINES: Final = 200
@@ -136,7 +137,7 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
             host=end.host if isinstance(end, Ended) else None,
             attempt=end.a if end else 0,
             reason=_reason(end),
-            log=self._log(job, name, end),
+            log=self._shown_log(job, name, end),
             tail=group.lines,
             by_hand=self._by_hand(job, name),
             not_retried=self.not_retried.get(job) or None,
@@ -163,9 +164,19 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
         if end is None or (isinstance(end, Ended) and end.cause is Cause.SUBMIT):
             # A job that was never started has no log.
             return None
-        return str(self.run.root / self.log_of(job, name, self.labels[self.label_of[job]], end.a))
+        return self.log_of(job, name, self.labels[self.label_of[job]], end.a)
+
+    def _shown_log(self, job: int, name: str, end: Ended | Lost | None) -> str | None:
+        """Return the path of a log as users know it; in an archive, that of the archive and then that within the run.
+
+        What was unpacked of an archive goes after an hour.
+        """
+        log = self._log(job, name, end)
+        return str((archive_of(self.run) or self.run.root) / log) if log else None
 
     def _by_hand(self, job: int, name: str) -> str | None:
+        if archive_of(self.run) is not None:
+            return None
         runner = self.run.wms / "run-job"
         # A name of digits alone could be taken for a number.
         return f"{shlex.quote(str(runner))} {job if name.isdigit() else shlex.quote(name)}" if runner.exists() else None

@@ -24,7 +24,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
-from longshore.world.archives.archive_names import is_archive
+from longshore.world.archives.archive_names import archive_suffix, is_archive
+from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import with_newest_counts
@@ -174,13 +175,21 @@ def open_run(
     With `show_host`, the error for a run of another host names its directory. Raises `RunNotFoundError` if the run does
     not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
     """
-    run = current_run(_find(reference, service, everywhere=everywhere, show_host=show_host))
+    run = _find(reference, service, everywhere=everywhere, show_host=show_host)
+    try:
+        run = current_run(run)
+        is_packed = is_archive(run.root)
+    except PermissionError as error:
+        raise RunUnreadableError(
+            f"'{run.root}' cannot be read: {error.strerror}", hint=closed_hint(run.card)
+        ) from error
     if is_missing(run.root):
+        kind, what = ("archive", "archive") if archive_suffix(run.root) else ("run directory", "run")
         raise RunNotFoundError(
-            f"there is no run directory '{run.root}'",
-            hint="If the run was moved, name it by its new path; if it was removed, no record of it is left.",
+            f"there is no {kind} '{run.root}'",
+            hint=f"If the {what} was moved, name it by its new path; if it was removed, no record of it is left.",
         )
-    if is_archive(run.root):
+    if is_packed:
         run = unpack_archive(run.root)
     card = read_card(run)
     if service and short_name(service) != short_name(card.service):
@@ -285,7 +294,9 @@ def map_read_errors(run: RunPaths) -> Iterator[None]:
                 hint="If it was moved, name the run by its new path.",
             ) from error
         if isinstance(error, OSError):
-            raise RunUnreadableError(f"'{error.filename or run.root}' cannot be read: {error.strerror}") from error
+            path = error.filename or str(run.root)
+            hint = closed_hint(Path(path)) if error.errno in CLOSED_ERRORS else ""
+            raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint) from error
         raise
 
 

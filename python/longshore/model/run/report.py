@@ -63,7 +63,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job, host, attempt, reason
         The example: its name, the host of its newest attempt, that attempt's number, and a text for the cause.
     log
-        Absolute path of its log; ``None`` without one.
+        Absolute path of its log, for an archived run the archive and then the path in the run; ``None`` without one.
     tail
         The last lines of that log.
     by_hand

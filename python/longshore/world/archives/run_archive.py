@@ -26,6 +26,7 @@ import msgspec
 from longshore.errors import RunUnreadableError
 from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.folder import open_below
+from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
 from longshore.world.files.raw_file import RawFile
 from longshore.world.files.read_file import open_stream
 from longshore.world.files.system import files
@@ -115,6 +116,10 @@ def _map_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno:
+            # From the file system; libraries of compressions raise errors without a number.
+            hint = closed_hint(path) if error.errno in CLOSED_ERRORS else ""
+            raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint) from error
         raise RunUnreadableError(
             f"the archive '{path}' is damaged, or none: {str(error) or type(error).__name__}",
             hint="Bring it back from a copy.",

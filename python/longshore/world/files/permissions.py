@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from grp import getgrnam
 from pathlib import Path
+from pwd import getpwuid
+from shlex import quote
 from typing import Final
 
 from longshore.errors import FilesError
@@ -48,6 +52,37 @@ def set_group(folder: Path, group: str) -> None:
         raise FilesError(f"there is no group '{group}' to give the run directory to") from error
     except OSError as error:
         raise FilesError(f"the run directory cannot be given to the group '{group}': {error.strerror}") from error
+
+
+CLOSED_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM})
+"""Errors of a file or folder that this user may not use."""
+
+
+def closed_hint(path: Path) -> str:
+    """Return how to open a path that cannot be read: a command if its user is this one, else who its user is.
+
+    Empty if nothing on the way to it is closed.
+    """
+    for place in (*reversed(path.parents), path):
+        try:
+            status = place.stat()
+        except OSError:
+            return ""
+        is_folder = stat.S_ISDIR(status.st_mode)
+        needed = (os.X_OK if is_folder else 0) | (os.R_OK if place == path else 0)
+        if os.access(place, needed, effective_ids=True):
+            continue
+        if status.st_uid == os.geteuid():
+            return f"It is yours: chmod u+{'rwx' if is_folder else 'rw'} {quote(str(place))}"
+        return f"'{place}' is closed to you: ask its owner, the user '{_user_name(status.st_uid)}'."
+    return ""
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def make_private(path: Path, *, below: Path) -> None:

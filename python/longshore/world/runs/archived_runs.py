@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final
+from shlex import quote
+from typing import Final, NamedTuple
 
 import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, RunNotFoundError
+from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.atomic import create_file, draft_path, write_atomically
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, move, open_parent, remove_tree
@@ -58,6 +60,8 @@ class UnpackedArchive(msgspec.Struct, frozen=True, kw_only=True):
     v: int = 1
     file: bytes
     """Path of the archive, which may have bytes that are no UTF-8."""
+    directory: bytes = b""
+    """Name of the run directory in the archive; empty in records of older versions."""
 
 
 def archive_of(run: RunPaths) -> Path | None:
@@ -66,6 +70,32 @@ def archive_of(run: RunPaths) -> Path | None:
         return None
     record = read_record(run.root / _RECORD, UnpackedArchive)
     return Path(os.fsdecode(record.file)) if record else None
+
+
+class UnpackCommands(NamedTuple):
+    """Commands for the shell that make a run of an archive again, and the directory that they make, quoted for it."""
+
+    unpack: str
+    adopt: str
+    directory: str
+
+
+def unpack_commands(run: RunPaths) -> UnpackCommands | None:
+    """Return the commands that make a run of an archive again, beside it; ``None`` for a run of its own.
+
+    No file is replaced: the directory of the run may still be there.
+    """
+    archive = archive_of(run)
+    record = read_record(run.root / _RECORD, UnpackedArchive)
+    if archive is None or record is None:
+        return None
+    name = os.fsdecode(record.directory) or archive.name.removesuffix(archive_suffix(archive))
+    directory = quote(str(archive.parent / name))
+    return UnpackCommands(
+        unpack=f"tar -xkf {quote(str(archive))} -C {quote(str(archive.parent))}",
+        adopt=f"longshore adopt {directory}",
+        directory=directory,
+    )
 
 
 def unpack_archive(path: Path) -> RunPaths:
@@ -90,8 +120,9 @@ def unpack_archive(path: Path) -> RunPaths:
         make_folders(folder)
         _remove_oldest(folder)
         files.mkdir(draft, 0o700)
-        _unpack(path, draft)
-        write_atomically(draft / _RECORD, msgspec.json.encode(UnpackedArchive(file=os.fsencode(path))), below=draft)
+        top = _unpack(path, draft)
+        record = UnpackedArchive(file=os.fsencode(path), directory=os.fsencode(top))
+        write_atomically(draft / _RECORD, msgspec.json.encode(record), below=draft)
         if archive_of(run) != path:
             # A part of it was removed, or it was never whole.
             remove_tree(run.root)
@@ -111,14 +142,17 @@ def unpack_archive(path: Path) -> RunPaths:
     return run
 
 
-def _unpack(path: Path, target: Path) -> None:
+def _unpack(path: Path, target: Path) -> str:
+    """Unpack what commands look at; return the name of the run directory in the archive."""
     from longshore.world.archives.run_archive import read_archive
 
     begun_s = time.monotonic()
+    top = ""
     made: set[Path] = set()
     space = os.statvfs(target)
     room_b = space.f_bavail * space.f_frsize
     for name, member, content in read_archive(path):
+        top = member.name.partition("/")[0]
         first, _, rest = name.partition("/")
         is_wanted = first in _FOLDERS if rest or content is None else first in _FILES or first.endswith("_config.yaml")
         if not name or not is_wanted:
@@ -140,6 +174,7 @@ def _unpack(path: Path, target: Path) -> None:
             files.utime(last, (member.mtime, member.mtime), dir_fd=folder)
     if not (target / "run.json").exists():
         raise RunNotFoundError(f"there is no run in the archive '{path}'", hint="It has no file 'run.json'.")
+    return top
 
 
 def _announce(pieces: Iterator[bytes], path: Path, begun_s: float) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.world.files.read_file import folder_status
-from longshore.world.runs.archived_runs import archive_of
+from longshore.world.runs.archived_runs import unpack_commands
 from longshore.world.runs.mirrors import read_mirror, shown_directory
 
 
@@ -81,10 +81,10 @@ def require_access(run: RunPaths, access: Access) -> None:
     Raises `SubmissionRefusedError` with the owner and the way out, `RunUnreadableError` if the owner is unknown.
     """
     root = shown_directory(run)
-    if archive_of(run) is not None:
+    if (commands := unpack_commands(run)) is not None:
         raise SubmissionRefusedError(
             f"'{root}' is the archive of a run, which can only be looked at",
-            hint=f"Unpack it first: tar -xf {root} -C DIRECTORY, then: longshore adopt DIRECTORY",
+            hint=f"Unpack it first: {commands.unpack} && {commands.adopt}",
         )
     try:
         owner = read_owner(root)

@@ -24,6 +24,7 @@ from longshore.world.files.atomic import create_file, draft_path, write_atomical
 from longshore.world.files.disk_space import FULL_ERRORS, mount_point
 from longshore.world.files.durable import sync_names, sync_tree
 from longshore.world.files.folder import make_folders, remove_file, remove_tree
+from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.files.system import files
 from longshore.world.runs.owner import is_own_run
@@ -188,7 +189,8 @@ def read_card(run: RunPaths) -> RunIdentity:
             hint="Give the directory that 'Submit dir:' named, or the id that 'Run Id:' named.",
         ) from None
     except OSError as error:
-        raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
+        hint = closed_hint(run.card) if error.errno in CLOSED_ERRORS else ""
+        raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}", hint=hint) from error
     _check_format(_decode(text, _RunFormat, run.card).format, RUN_FORMAT, run.root)
     card = _decode(text, RunIdentity, run.card)
     if not _PLAIN_ID.fullmatch(card.id):
