@@ -310,11 +310,13 @@ def test_a_current_directory_that_is_gone(tmp_path: Path, write_run: WriteRun) -
     gone = tmp_path / "gone"
     gone.mkdir()
     inside = "import os, sys; os.rmdir(os.getcwd()); from longshore.cli.main import main; main(sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", inside, "submit", str(path)], cwd=gone, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == PREPARATION, done.stderr
-    assert "the current directory is gone" in done.stderr
+    for words in (["submit", str(path)], ["submit", "run.yaml"], ["adopt", "../run"], ["verify", "../run"]):
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", inside, *words], cwd=gone, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == PREPARATION, done.stderr
+        assert "the current directory is gone" in done.stderr
 
 
 def test_a_path_that_is_no_text(cli: Cli, write_run: WriteRun, tmp_path: Path, left_behind: LeftBehind) -> None:

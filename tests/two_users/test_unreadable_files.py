@@ -91,3 +91,17 @@ def test_a_report_in_a_closed_folder_is_a_file_that_cannot_be_written(ann: Accou
         done = ann(*words, bob.home / "x")
         assert done.returncode == 7, done.stderr
         assert f"cannot write '{bob.home}/x': Permission denied" in done.stderr
+
+
+def test_a_closed_folder_of_state_is_told_once_per_area_with_the_way_to_open_it(ann: Account) -> None:
+    submit(ann)
+    close(ann.state)
+    found = ann("doctor", "--problems").stdout
+    assert f"It is yours: chmod u+rwx {ann.state}" in found
+    assert "FOLDER" not in found
+    assert "the check failed" not in found
+    assert "cannot be read: Permission denied" in found
+    close(ann.state.parent)
+    found = ann("doctor", "--problems").stdout
+    assert f"It is yours: chmod u+rwx {ann.state.parent}" in found
+    assert "the check failed" not in found

@@ -350,6 +350,14 @@ def _io_error(error: OSError) -> LongshoreError:
 
         hint = closed_hint(Path(os.fsdecode(error.filename))) if error.errno in CLOSED_ERRORS else ""
         return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}", hint=hint)
+    if isinstance(error, FileNotFoundError):
+        # A relative path, or a search for files, where the current directory is gone.
+        from longshore.world.files.presence import current_directory
+
+        try:
+            current_directory()
+        except LongshoreError as gone:
+            return gone
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:
         return LongshoreError(f"the output cannot be written: {error.strerror}")
     return _unexpected_error(error)

@@ -375,3 +375,14 @@ def test_a_log_with_a_hole_takes_no_room_once_it_is_unpacked(written: WrittenRun
     unpacked = open_run(str(archive(written).path)).run.logs / "a" / "00" / "j0.1.log"
     assert unpacked.read_bytes() == log.read_bytes()
     assert unpacked.stat().st_blocks * 512 < 8 << 20
+
+
+def test_a_relative_output_needs_a_current_directory(
+    written: WrittenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(FilesError, match="the current directory is gone"):
+        archive(written, Path("x.tar.xz"))

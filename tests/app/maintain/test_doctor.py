@@ -14,7 +14,7 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.maintain.check_installation import check_plugins, version_numbers
 from longshore.app.maintain.check_layers import check_layers
-from longshore.app.maintain.check_machine import judge_clock, judge_inodes, judge_space, judge_umask
+from longshore.app.maintain.check_machine import check_folders, judge_clock, judge_inodes, judge_space, judge_umask
 from longshore.app.maintain.check_processes import check_scratch, run_of_process
 from longshore.app.maintain.check_runs import (
     check_claims,
@@ -26,6 +26,7 @@ from longshore.app.maintain.check_runs import (
 )
 from longshore.app.maintain.check_services import service_checks
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState, run_checks
+from longshore.app.maintain.doctor import diagnose
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
@@ -276,3 +277,29 @@ def test_room_clock_and_umask_are_judged() -> None:
     assert judge_clock(root, difference_s=-5.0).state is NOTE
     assert "600.0 s ahead of" in judge_clock(root, difference_s=600.0).message
     assert [judge_umask(mask).state for mask in (0o022, 0o002, 0o000, 0o700)] == [OK, OK, WARNING, ERROR]
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("/dev/null", "'/dev/null' is not a directory"), ("/proc/nope", "no file can be made in '/proc'")],
+)
+def test_a_folder_of_state_that_cannot_be_made_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str, why: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", place)
+    home, state = check_folders({"HOME": str(tmp_path / "to be made")})
+    assert home.state == OK
+    assert state.state == ERROR
+    assert f"'{place}/longshore' cannot be written" in state.message
+    assert why in state.message
+    assert state.hint == "Let XDG_STATE_HOME name a folder that you may write to."
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_current_directory_that_was_removed_is_one_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    found = [each for each in diagnose() if each.state not in {OK, NOTE} and "current directory" in each.message]
+    assert [(each.area, each.state, each.hint) for each in found] == [("folders", ERROR, "Go to another one: cd ~")]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.files.presence import exists_uncached, is_local_file_system
+from longshore.errors import FilesError
+from longshore.world.files.presence import exists_uncached, is_local_file_system, real_path
 
 MOUNT = "36 35 {device} / /somewhere rw,noatime master:1 - {kind} server:/export rw\n"
 
@@ -45,3 +46,15 @@ def test_only_known_file_systems_are_local(tmp_path: Path, kinds: list[str], loc
 def test_without_the_kernels_word_nothing_is_sure(tmp_path: Path) -> None:
     assert not is_local_file_system(tmp_path, mounts=tmp_path / "missing")
     assert not is_local_file_system(tmp_path / "missing")
+
+
+def test_a_relative_path_needs_a_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (tmp_path / "link").symlink_to("gone")
+    monkeypatch.chdir(gone)
+    assert real_path("../link/x") == gone / "x"
+    gone.rmdir()
+    assert real_path(tmp_path / "link") == gone
+    with pytest.raises(FilesError, match="the current directory is gone"):
+        real_path("../x")

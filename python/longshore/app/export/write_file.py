@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.permissions import CLOSED_ERRORS
+from longshore.world.files.presence import real_path
 from longshore.world.files.system import files
 
 
@@ -33,7 +33,7 @@ def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: 
         The file cannot be written: its folder is missing, its file system is full, or something else is in the way.
     """
     # A link stays, and the file it leads to is replaced.
-    target = Path(os.path.realpath(path))
+    target = real_path(path)
     try:
         if target.is_dir():
             raise FilesError(f"'{path}' is a directory", hint=f"Name a file, such as '{path / example}'.")

@@ -27,6 +27,7 @@ from longshore.world.files.atomic import atomic_file, draft_path
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import move, remove_file, remove_tree, sync_folder
 from longshore.world.files.locks import take_lock
+from longshore.world.files.presence import real_path
 from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import file_stamp, read_entry, write_entry
 
@@ -160,7 +161,7 @@ def _lock(opened: OpenRun, path: Path, wait_s: float, why: str, *, remove: bool)
 
 def _output_path(opened: OpenRun, output: Path | None, *, remove: bool) -> Path:
     root = opened.run.root
-    path = Path(os.path.realpath(output)) if output else root.with_name(f"{root.name}{SUFFIXES[0]}")
+    path = real_path(output) if output else root.with_name(f"{root.name}{SUFFIXES[0]}")
     if not archive_suffix(path):
         raise UsageError(f"'{path.name}' does not end like an archive", hint=f"Let it end with {', '.join(SUFFIXES)}.")
     if path.is_relative_to(root):

@@ -6,13 +6,17 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
+from longshore.errors import FilesError
 from longshore.model.text_format import format_size
 from longshore.model.wording import count_noun
 from longshore.world.files.atomic import file_system_time
 from longshore.world.files.disk_space import mount_point
+from longshore.world.files.permissions import CLOSED_ERRORS
+from longshore.world.files.presence import can_see_folder, current_directory
 from longshore.world.process_system import processes
 from longshore.world.runs.registry import state_folder
 
@@ -90,21 +94,41 @@ def judge_clock(mount: Path, *, difference_s: float) -> Diagnosis:
 
 
 def check_folders(env: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Check that the user's home and the folder of Longshore's state can be written."""
+    """Check that the user's home and the folder of Longshore's state can be written, by a file made and removed."""
+    try:
+        current_directory()
+    except FilesError as error:
+        message = f"{error.message}; so workload managers were not asked"
+        yield _diagnosis("folders", DiagnosisState.ERROR, message, error.hint)
     home = Path(env.get("HOME") or "~").expanduser()
     for what, folder, state in (
         ("the home", home, DiagnosisState.WARNING),
         ("the folder of Longshore's state", state_folder(), DiagnosisState.ERROR),
     ):
-        place = existing_folder(folder)
-        if os.access(place, os.W_OK | os.X_OK):
+        why, chmod = _why_not_written(folder)
+        if not why:
             yield _diagnosis("folders", DiagnosisState.OK, f"{what} '{folder}' can be written")
             continue
-        hint = f"chmod u+rwx {place}, or let XDG_STATE_HOME name another folder"
-        message = f"{what} '{folder}' cannot be written: runs are not registered, and have no ids"
-        if state is DiagnosisState.WARNING:
-            message, hint = f"{what} '{folder}' cannot be written", f"chmod u+rwx {place}"
+        message, hint = f"{what} '{folder}' cannot be written: {why}", chmod
+        if state is DiagnosisState.ERROR:
+            message = f"{what} '{folder}' cannot be written, so runs are not registered and have no ids: {why}"
+            hint = f"{chmod}{', or let' if chmod else 'Let'} XDG_STATE_HOME name a folder that you may write to."
         yield _diagnosis("folders", state, message, hint)
+
+
+def _why_not_written(folder: Path) -> tuple[str, str]:
+    """Return why a folder cannot be made or written, and the `chmod` that opens an own one; empty if it can be."""
+    place = existing_folder(folder)
+    if place != folder and os.path.lexists(other := place / folder.relative_to(place).parts[0]):
+        return f"'{other}' is not a directory", ""
+    try:
+        # The permissions of a folder do not tell: those of /proc let root write, and a file system may be read-only.
+        file_system_time(place)
+    except OSError as error:
+        is_own = error.errno in CLOSED_ERRORS and place.stat().st_uid == os.geteuid()
+        chmod = f"chmod u+rwx {quote(str(place))}" if is_own else ""
+        return f"no file can be made in '{place}': {error.strerror or error}", chmod
+    return "", ""
 
 
 def check_umask() -> Iterator[Diagnosis]:
@@ -129,7 +153,7 @@ def judge_umask(umask: int) -> Diagnosis:
 
 def existing_folder(path: Path) -> Path:
     """Return a folder, or the nearest one above it that exists."""
-    while not path.is_dir() and path.parent != path:
+    while not can_see_folder(path) and path.parent != path:
         path = path.parent
     return path
 

@@ -24,7 +24,7 @@ from longshore.world.processes.parallel_calls import call_in_parallel
 from longshore.world.runs.claims import claims_folder, limits_folder
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.registry import RegistryContent, RegistryEntry, journal_stamp
+from longshore.world.runs.registry import RegistryContent, RegistryEntry, journal_stamp, registry_folder
 from longshore.world.runs.run_directory import read_card
 
 _REGISTRY: Final = "registry"
@@ -42,7 +42,8 @@ _MOST_RUNS: Final = 500
 def check_registry(known: RegistryContent) -> Iterator[Diagnosis]:
     """Check that the entries of the registry and the run directories fit each other."""
     if known.problem:
-        yield _diagnosis(_REGISTRY, DiagnosisState.ERROR, known.problem, "Make the folder readable: chmod u+rwx FOLDER")
+        hint = closed_hint(registry_folder()) or "Let XDG_STATE_HOME name a folder that you may read and write."
+        yield _diagnosis(_REGISTRY, DiagnosisState.ERROR, known.problem, hint)
         return
     if known.unreadable:
         message = f"files of the registry that cannot be read: {_names(known.unreadable)}"
@@ -192,7 +193,13 @@ def check_claims() -> Iterator[Diagnosis]:
     """Find claims on shared resources whose engines are gone."""
     stale = []
     for folder in (claims_folder(), limits_folder()):
-        for path in sorted(folder.glob("*.claim")):
+        try:
+            paths = sorted(folder.glob("*.claim"))
+        except OSError as error:
+            message = f"the claims in '{folder}' cannot be looked at: {error.strerror}"
+            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, closed_hint(folder))
+            break
+        for path in paths:
             try:
                 if not is_locked(path):
                     stale.append(path.name.removesuffix(".claim"))

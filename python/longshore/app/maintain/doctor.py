@@ -26,8 +26,8 @@ from longshore.app.maintain.check_runs import (
     uses_service,
 )
 from longshore.app.maintain.check_services import service_checks
-from longshore.app.maintain.diagnosis import Diagnosis, run_checks
-from longshore.world.files.presence import current_directory
+from longshore.app.maintain.diagnosis import Check, Diagnosis, run_checks
+from longshore.world.host import working_directory
 from longshore.world.runs.registry import RegistryContent, read_registry, state_folder
 
 LIMIT_S: Final = 5.0
@@ -45,7 +45,7 @@ def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
             "installation": check_installation,
             "installation:entry points": check_plugins,
             "configuration": check_layers,
-            **service_checks(unfinished_services(known.entries), partial(uses_service, known.entries)),
+            **_service_checks(known),
             "registry": partial(check_registry, known),
             "runs": partial(check_engines, known.entries),
             "runs:claims": check_claims,
@@ -60,6 +60,16 @@ def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
     )
 
 
+def _service_checks(known: RegistryContent) -> dict[str, Check]:
+    """Return a check per service; none if the current directory was removed, which another check tells."""
+    if not working_directory():
+        return {}
+    return service_checks(unfinished_services(known.entries), partial(uses_service, known.entries))
+
+
 def _folders(known: RegistryContent) -> list[Path]:
     newest = islice(reversed(known.entries), _MOST_FOLDERS)
-    return list(dict.fromkeys([state_folder(), current_directory(), *(Path(entry.path).parent for entry in newest)]))
+    here = working_directory()
+    # Another check tells of a current directory that was removed.
+    places = [state_folder(), *([Path(here)] if here else ()), *(Path(entry.path).parent for entry in newest)]
+    return list(dict.fromkeys(places))

@@ -71,6 +71,16 @@ def is_local_file_system(folder: Path, *, mounts: Path = _MOUNT_TABLE) -> bool:
     return bool(types) and types <= _LOCAL_FILE_SYSTEMS
 
 
+def real_path(path: str | Path) -> Path:
+    """Return a path without links, which need not exist.
+
+    Raises `FilesError` if it is relative and the current directory was removed.
+    """
+    if not os.path.isabs(path):  # noqa: PTH117 - text is taken too
+        current_directory()
+    return Path(os.path.realpath(path))
+
+
 def current_directory() -> Path:
     """Return the current directory; raises `FilesError` if it was removed."""
     try:

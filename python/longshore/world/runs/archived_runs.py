@@ -90,11 +90,11 @@ def unpack_commands(run: RunPaths) -> UnpackCommands | None:
     if archive is None or record is None:
         return None
     name = os.fsdecode(record.directory) or archive.name.removesuffix(archive_suffix(archive))
-    directory = quote(str(archive.parent / name))
+    directory = archive.parent / name
     return UnpackCommands(
         unpack=f"tar -xkf {quote(str(archive))} -C {quote(str(archive.parent))}",
-        adopt=f"longshore adopt {directory}",
-        directory=directory,
+        adopt=f"longshore adopt {quote(str(directory))}",
+        directory=quote(str(directory)),
     )
 
 

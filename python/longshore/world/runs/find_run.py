@@ -15,6 +15,7 @@ from longshore.errors import LongshoreError, RunNotFoundError, UnknownRunError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.archives.archive_names import archive_suffix
+from longshore.world.files.presence import real_path
 from longshore.world.host import working_directory
 from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path
@@ -60,7 +61,7 @@ def find_run(reference: str) -> RunPaths:
     # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
     is_file = bool(archive_suffix(reference)) and os.path.isfile(reference)  # noqa: PTH113
     if "/" in reference or is_file or (reference and os.path.isdir(reference)):  # noqa: PTH112
-        return RunPaths(Path(os.path.realpath(reference)))
+        return RunPaths(real_path(reference))
     known = list(read_entries())
     if reference == LAST_RUN:
         return _find_last(known)

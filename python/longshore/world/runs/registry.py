@@ -81,6 +81,11 @@ def state_folder() -> Path:
     return base / "longshore"
 
 
+def registry_folder() -> Path:
+    """Return the folder of the registry, which has a file for each run."""
+    return state_folder() / "runs"
+
+
 def make_run_id(seconds: float) -> str:
     """Make the id of a run that begins at a time: six characters, a letter first, sorted by time."""
     seconds_left = max(0, int(seconds) - _EPOCH_S)
@@ -193,7 +198,7 @@ def read_entries() -> Iterator[RegistryEntry]:
 
 def read_registry() -> RegistryContent:
     """Read the whole registry, each file once."""
-    folder = state_folder() / "runs"
+    folder = registry_folder()
     found: list[RegistryEntry] = []
     unreadable = []
     names, problem = _list_names(folder)
@@ -210,7 +215,7 @@ def read_registry() -> RegistryContent:
 
 def newest_entries() -> Iterator[RegistryEntry]:
     """Iterate over registered runs, newest first; files are read one by one."""
-    folder = state_folder() / "runs"
+    folder = registry_folder()
     for name in reversed(_list_names(folder)[0]):
         if entry := _decode_entry(_read_bytes(f"{folder}/{name}")):
             yield entry
