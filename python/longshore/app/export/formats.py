@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.export.write_crate import CrateFiles, write_crate
-from longshore.app.export.write_file import write_file
+from longshore.app.output_file import write_file
 from longshore.app.runs.open_run import OpenRun
 from longshore.errors import UsageError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from longshore.app.export.write_file import require_parent, write_error
+from longshore.app.output_file import require_parent, write_error
 from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file, create_file, draft_path
 from longshore.world.files.folder import make_folders, move, remove_tree

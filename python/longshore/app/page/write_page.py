@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longshore.app.export.write_file import write_file
+from longshore.app.output_file import write_file
 
 
 def write_page(path: Path, text: str) -> None:

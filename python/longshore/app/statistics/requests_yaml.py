@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from longshore.app.export.write_file import require_parent, write_error
+from longshore.app.output_file import require_parent, write_error
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, SuggestedValue
 from longshore.config.values.part_sections import PART_SECTIONS
