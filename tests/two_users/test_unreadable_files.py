@@ -105,3 +105,28 @@ def test_a_closed_folder_of_state_is_told_once_per_area_with_the_way_to_open_it(
     found = ann("doctor", "--problems").stdout
     assert f"It is yours: chmod u+rwx {ann.state.parent}" in found
     assert "the check failed" not in found
+
+
+def test_clean_names_closed_folders_once_and_one_reason_per_run(ann: Account) -> None:
+    run = submit(ann)
+    run.chmod(0o555)
+    done = ann("clean", run, "--yes")
+    (line,) = done.stderr.splitlines()
+    assert "more file" in line
+    assert "are not removed" in line
+    assert "Permission denied" in line
+    run.chmod(0o755)
+    logs = run / "logs"
+    close(logs)
+    done = ann("clean", run, "--yes")
+    assert done.returncode == 1
+    assert done.stderr == f"longshore: '{logs}' was not looked into, so its content stays: Permission denied\n"
+    assert ann("clean", run, "--json").json["unread"] == {str(logs): "Permission denied"}
+
+
+def test_an_archive_in_a_closed_folder_names_the_file_and_the_way_out(ann: Account, bob: Account) -> None:
+    run = submit(bob)
+    done = ann("archive", run)
+    assert done.returncode == 7
+    assert f"'{run}.tar.xz': Permission denied" in done.stderr
+    assert "--output FILE" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -386,3 +387,37 @@ def test_a_relative_output_needs_a_current_directory(
     gone.rmdir()
     with pytest.raises(FilesError, match="the current directory is gone"):
         archive(written, Path("x.tar.xz"))
+
+
+def test_damage_of_the_run_is_named_and_its_directory_stays(written: WrittenRun, tmp_path: Path) -> None:
+    workflow = written.run.workflow
+    workflow.write_bytes(workflow.read_bytes()[:100])
+    with pytest.raises(SubmissionRefusedError, match="is damaged, so its directory is not removed"):
+        archive(written, remove=True)
+    assert not list(written.run.root.parent.glob("*.tar.*"))
+    (damage,) = archive(written).damages
+    assert damage.path == str(workflow)
+
+
+def test_an_archive_that_cannot_be_written_is_named_with_the_way_out(
+    written: WrittenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FilesError) as refused:
+        archive(written, tmp_path / "no" / "x.tar.xz")
+    assert refused.value.hint == f"Make it: mkdir -p {tmp_path}/no"
+
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "fsync", fill)
+    with pytest.raises(FilesError) as refused:
+        archive(written, tmp_path / "x.tar.xz")
+    assert f"'{tmp_path}/x.tar.xz': the file system '" in refused.value.message
+    assert refused.value.hint == "Make room there, or name a file elsewhere: --output FILE."
+
+
+def test_an_archive_of_an_archive_has_no_hint_on_how_to_end_it(written: WrittenRun) -> None:
+    result = archive(written)
+    with pytest.raises(SubmissionRefusedError, match="it is an archive") as refused:
+        archive_run(open_run(str(result.path)), None, remove=False, progress=ProgressNotes())
+    assert "end it" not in refused.value.hint

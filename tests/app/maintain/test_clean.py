@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +20,7 @@ from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.inspect.logs import find_logs
 from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
+from longshore.app.maintain.lock_user import find_lock_users
 from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
@@ -187,6 +191,61 @@ def test_a_run_that_is_not_over_or_too_young_stays_as_it_is(tmp_path: Path) -> N
         result = clean(plan, now=AFTER)
     assert {why for _, why in result.failed} == {"an engine of the run is at work"}
     assert result.removed == ()
+
+
+def test_another_clean_is_not_called_an_engine(tmp_path: Path) -> None:
+    run = old_run(tmp_path / "run", set(CACHES)).run
+    run.engine_lock.touch()
+    request = CleanRequest(references=[str(run.root)])
+    plan = plan_clean(request, now=AFTER)
+    hold = (
+        "import fcntl, sys; f = open(sys.argv[-1]); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+    )
+    words = [sys.executable, "-c", hold, "longshore", "clean", str(run.engine_lock)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "held\n"
+        expected = f"another 'longshore clean' is at work on it (process {other.pid})"
+        assert {why for _, why in clean(plan, now=AFTER).failed} == {expected}
+        assert plan_clean(request, now=AFTER).skipped == (("k7f3aa", expected),)
+        other.communicate("\n")
+    assert len(clean(plan, now=AFTER).removed) == len(CACHES)
+
+
+def test_only_holders_of_a_lock_are_found_in_the_table_of_the_kernel() -> None:
+    status = os.stat_result((0o100644, 4563, 0xFE01, 1, 0, 0, 0, 0, 0, 0))
+    table = """1: POSIX  ADVISORY  WRITE 11 fe:01:4563 120 120
+2: FLOCK  ADVISORY  WRITE 12 fe:01:4563 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 13 fe:01:4563 0 EOF
+3: FLOCK  ADVISORY  WRITE -1 fe:01:4563 0 EOF
+4: FLOCK  ADVISORY  WRITE 14 fe:00:4563 0 EOF
+"""
+    assert find_lock_users(status, table) == [12]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "run"
+    old_run(root, {*CACHES, *LOGS})
+    scandir = os.scandir
+
+    def refuse(folder: str | Path) -> object:
+        if Path(folder) == root / "logs":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    plan = plan_clean(CleanRequest(references=[str(root)]), now=AFTER)
+    assert plan.unread == {root / "logs": "Permission denied"}
+
+
+def test_a_damaged_journal_is_not_called_a_run_that_is_not_over(tmp_path: Path) -> None:
+    written = old_run(tmp_path / "run", {*CACHES, *LOGS})
+    lines = written.journal.read_bytes().splitlines(keepends=True)
+    written.journal.write_bytes(b"".join([*lines[:3], b"{\n", *lines[4:-1]]))
+    written.run.status.unlink()
+    ((_, reason),) = plan_clean(CleanRequest(references=[str(written.run.root)]), now=AFTER).skipped
+    assert reason.startswith("its journal is damaged, so its end is not known")
+    assert "longshore verify" in reason
 
 
 def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path: Path) -> None:

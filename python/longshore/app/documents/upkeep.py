@@ -167,6 +167,8 @@ class CleanDocument(DatedDocument, frozen=True, kw_only=True):
     """The files."""
     skipped: Sequence[SkippedRunEntry]
     """Runs that are not cleaned."""
+    unread: Mapping[str, str]
+    """Folders that were not looked into, so that their content stays, each with the reason."""
 
 
 def clean_document(plan: CleanPlan, result: CleanResult | None, *, as_of: float) -> CleanDocument:
@@ -190,6 +192,7 @@ def clean_document(plan: CleanPlan, result: CleanResult | None, *, as_of: float)
         size_b=sum(file.size_b for file in (plan.files if result is None else result.removed)),
         files=files,
         skipped=[SkippedRunEntry(run, reason) for run, reason in plan.skipped],
+        unread={str(folder): reason for folder, reason in plan.unread.items()},
         as_of=format_timestamp(as_of, exact=True),
     )
 
@@ -210,10 +213,13 @@ class ArchiveDocument(DatedDocument, frozen=True, kw_only=True):
     """Size of these files in bytes."""
     left_out: Sequence[str]
     """Links, pipes and sockets of the run directory, which are not in it."""
+    damages: Sequence[DamageEntry]
+    """Damage of the run, which is in the archive as well."""
     removed: bool
     """Whether the run directory was removed."""
 
 
 def archive_document(result: ArchiveResult, *, as_of: float) -> ArchiveDocument:
     """Return an archive as ``archive --json`` prints it."""
-    return ArchiveDocument.from_record(result, path=str(result.path), as_of=as_of)
+    damages = [DamageEntry.from_record(damage) for damage in result.damages]
+    return ArchiveDocument.from_record(result, path=str(result.path), damages=damages, as_of=as_of)

@@ -14,17 +14,23 @@ from typing import Final
 import msgspec
 
 from longshore.app.maintain.archive_progress import ArchiveProgress, size_of
+from longshore.app.maintain.lock_user import describe_lock_user
 from longshore.app.maintain.over import require_over
+from longshore.app.maintain.removable_files import DRAFT
+from longshore.app.output_file import require_parent
 from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
+from longshore.app.verify.verify import verify_run
 from longshore.contract.context import RunPaths
 from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
+from longshore.model.run.damage import Damage
+from longshore.model.wording import count_noun
 from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
 from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
 from longshore.world.files.atomic import atomic_file, draft_path
-from longshore.world.files.disk_space import describe_failed_write
+from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.folder import move, remove_file, remove_tree, sync_folder
 from longshore.world.files.locks import take_lock
 from longshore.world.files.presence import real_path
@@ -39,7 +45,8 @@ _LOOK_S: Final = 0.5
 class ArchiveResult(msgspec.Struct, frozen=True, kw_only=True):
     """An archive: its file, its size, number and size of the files in it, and whether the directory was removed.
 
-    `left_out` are links, pipes and sockets, which an archive does not have.
+    `left_out` are links, pipes and sockets, which an archive does not have. `damages` are those of the run, which its
+    archive has as well.
     """
 
     run: str
@@ -48,6 +55,7 @@ class ArchiveResult(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     content_b: int
     left_out: tuple[str, ...]
+    damages: tuple[Damage, ...]
     removed: bool
 
 
@@ -57,15 +65,17 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
     The folder of caches is left out: commands make them again, and any command that looks may write there meanwhile.
     Notices that are still being sent are waited for. With `remove`, the directory is removed then, and the run's id
     leads to the archive. Raises `SubmissionRefusedError` if the run is not over or, with `remove`, belongs to another
-    user; `UsageError` for an
-    unsuitable `output`; `FilesError` if it exists, cannot be written, or has not all of the run to be removed, and if
-    the directory cannot be removed.
+    user or is damaged; `UsageError` for an unsuitable `output`; `FilesError` if it exists, cannot be written, or has
+    not all of the run to be removed, and if the directory cannot be removed.
     """
     root = opened.run.root
     require_over(opened)
     if remove:
         require_access(opened.run, Access.ACT)
     path = _output_path(opened, output, remove=remove)
+    damages = tuple(verify_run(opened, progress).damages)
+    if remove and damages:
+        raise _damaged(opened, damages)
     with _lock_notices(opened, progress, remove=remove), _lock_engine(opened, remove=remove):
         try:
             left_out = tuple(_list_files(opened.run)[1])
@@ -76,7 +86,7 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
                 )
             written = _write(opened, path, progress)
         except OSError as error:
-            raise FilesError(f"no archive is written: {describe_failed_write(error, path.parent)}") from error
+            raise _write_error(error, path) from error
         if remove:
             _remove(opened, path)
     return ArchiveResult(
@@ -86,7 +96,16 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
         files=len(written),
         content_b=sum(file.size_b for file in written.values()),
         left_out=left_out,
+        damages=damages,
         removed=remove,
+    )
+
+
+def _damaged(opened: OpenRun, damages: Sequence[Damage]) -> SubmissionRefusedError:
+    more = f", and {count_noun(len(damages) - 1, 'more damage')}" if damages[1:] else ""
+    return SubmissionRefusedError(
+        f"run '{opened.card.id}' is damaged, so its directory is not removed: {damages[0]}{more}",
+        hint=f"To see all damage: longshore verify {opened.reference}. Without --remove, it is archived as it is.",
     )
 
 
@@ -138,7 +157,7 @@ def _lock_engine(opened: OpenRun, *, remove: bool) -> AbstractContextManager[Non
 
 
 def _lock(opened: OpenRun, path: Path, wait_s: float, why: str, *, remove: bool) -> AbstractContextManager[None]:
-    """Take a lock of a run; `why` tells what it means that another process has it."""
+    """Take a lock of a run; `why` tells what it means that a process has it, except for `clean` and `archive`."""
     try:
         return take_lock(path, below=opened.run.root, create=False, wait_s=wait_s)
     except FileNotFoundError:
@@ -146,7 +165,7 @@ def _lock(opened: OpenRun, path: Path, wait_s: float, why: str, *, remove: bool)
         return nullcontext()
     except BlockingIOError as error:
         raise SubmissionRefusedError(
-            f"run '{opened.card.id}' cannot be archived: {why}",
+            f"run '{opened.card.id}' cannot be archived: {describe_lock_user(path, otherwise=why)}",
             hint=f"Its state: longshore report {opened.reference}",
         ) from error
     except OSError as error:
@@ -171,9 +190,26 @@ def _output_path(opened: OpenRun, output: Path | None, *, remove: bool) -> Path:
             f"'{path}' is not UTF-8 text, so no id can lead to it",
             hint="Give a file elsewhere with --output, or leave --remove out.",
         )
-    if path.exists():
+    try:
+        require_parent(output or path, path)
+    except OSError as error:
+        raise _write_error(error, path) from error
+    if os.path.lexists(path):
         raise _taken(path)
     return path
+
+
+def _write_error(error: OSError, path: Path) -> FilesError:
+    """Return why an archive cannot be written: its own file is named by the path that the user knows."""
+    at = Path(os.fsdecode(error.filename)) if error.filename else path
+    is_output = at in {path, path.parent} or (at.parent == path.parent and DRAFT.fullmatch(at.name) is not None)
+    hint = ""
+    if is_output:
+        error.filename = str(path)
+        hint = "Name a file in a folder that you may write to: --output FILE."
+        if error.errno in FULL_ERRORS:
+            hint = "Make room there, or name a file elsewhere: --output FILE."
+    return FilesError(f"no archive is written: {describe_failed_write(error, path.parent)}", hint=hint)
 
 
 def _taken(path: Path) -> FilesError:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from longshore.app.maintain.lock_user import describe_lock_user
 from longshore.app.maintain.over import why_not_over
 from longshore.app.maintain.removable_files import (
     RemovableFile,
     RemovableKind,
+    Unread,
     list_caches,
     list_drafts,
     list_logs,
@@ -52,10 +54,14 @@ class CleanGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that can go, in groups; `skipped` has runs that are not cleaned, by id, each with the reason."""
+    """Files that can go, in groups; `skipped` has runs that are not cleaned, by id, each with the reason.
+
+    `unread` has folders that were not looked into, each with the reason: what is in them stays.
+    """
 
     groups: tuple[CleanGroup, ...]
     skipped: tuple[tuple[str, str], ...]
+    unread: Mapping[Path, str] = msgspec.field(default_factory=dict)
 
     @property
     def files(self) -> tuple[RemovableFile, ...]:
@@ -76,13 +82,14 @@ def plan_clean(request: CleanRequest, *, now: float) -> CleanPlan:
     Raises `SubmissionRefusedError` if a named run belongs to another user, `RunNotFoundError` if it does not exist.
     """
     groups, skipped = [], []
+    unread: Unread = {}
     for chosen in _chosen_runs(request):
         if isinstance(chosen, _UnopenedRun):
             skipped.append((chosen.run, chosen.reason))
             continue
         try:
             reason = _why_not(chosen, request.older_than_s, now)
-            files = () if reason else tuple(_files_of(chosen, request.kinds, now))
+            files = () if reason else tuple(_files_of(chosen, request.kinds, unread, now))
         except READ_ERRORS as error:
             reason, files = describe_read_error(error), ()
         if reason:
@@ -90,9 +97,9 @@ def plan_clean(request: CleanRequest, *, now: float) -> CleanPlan:
         elif files:
             groups.append(CleanGroup(opened=chosen, files=files))
     if not request.references:
-        files = tuple(_user_files(request.kinds, now))
+        files = tuple(_user_files(request.kinds, unread, now))
         groups += [CleanGroup(opened=None, files=files)] if files else []
-    return CleanPlan(groups=tuple(groups), skipped=tuple(skipped))
+    return CleanPlan(groups=tuple(groups), skipped=tuple(skipped), unread=unread)
 
 
 def clean(plan: CleanPlan, *, now: float) -> CleanResult:
@@ -106,8 +113,7 @@ def clean(plan: CleanPlan, *, now: float) -> CleanResult:
         try:
             lock = _lock(group, now)
         except OSError as error:
-            is_busy = isinstance(error, BlockingIOError)
-            why = "an engine of the run is at work" if is_busy else error.strerror or str(error)
+            why = _why_not_locked(group, error)
             failed += ((file, why) for file in group.files)
             continue
         try:
@@ -162,25 +168,25 @@ def _why_not(opened: OpenRun, older_than_s: float, now: float) -> str:
     return ""
 
 
-def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
+def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], unread: Unread, now: float) -> Iterator[RemovableFile]:
     if RemovableKind.CACHES in kinds:
-        yield from list_caches(opened)
+        yield from list_caches(opened, unread)
     if RemovableKind.LOGS in kinds:
-        yield from list_logs(opened)
+        yield from list_logs(opened, unread)
     if RemovableKind.TEMPORARY in kinds:
-        yield from list_drafts(opened, now=now)
+        yield from list_drafts(opened, unread, now=now)
         yield from list_scratch(opened)
         yield from list_staged_drafts(opened)
 
 
-def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
+def _user_files(kinds: Collection[RemovableKind], unread: Unread, now: float) -> Iterator[RemovableFile]:
     if RemovableKind.CACHES in kinds:
-        yield from list_user_caches(now=now)
-        yield from list_unpacked_archives(now=now)
+        yield from list_user_caches(unread, now=now)
+        yield from list_unpacked_archives(unread, now=now)
     if RemovableKind.TEMPORARY in kinds:
-        yield from list_user_drafts(now=now)
+        yield from list_user_drafts(unread, now=now)
         for folder in dict.fromkeys(_folders_of_runs()):
-            yield from list_run_drafts(folder, now=now)
+            yield from list_run_drafts(folder, unread, now=now)
 
 
 def _folders_of_runs() -> Iterator[Path]:
@@ -207,6 +213,13 @@ def _lock(group: CleanGroup, now: float) -> Lock | None:
             lock.release()
         raise
     return lock
+
+
+def _why_not_locked(group: CleanGroup, error: OSError) -> str:
+    """Return why nothing is removed from a run."""
+    if isinstance(error, BlockingIOError) and group.opened is not None:
+        return describe_lock_user(group.opened.run.engine_lock, otherwise="an engine of the run is at work")
+    return describe_read_error(error)
 
 
 def count_kinds(files: Iterable[RemovableFile]) -> dict[str, int]:

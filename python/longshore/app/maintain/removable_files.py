@@ -5,13 +5,14 @@ Nothing is removed here, and no link is followed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +25,7 @@ from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.event_codec import decode_events
+from longshore.world.files.presence import can_see_folder
 from longshore.world.runs.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER
 from longshore.world.runs.registry import state_folder
 
@@ -60,14 +62,18 @@ class RemovableFile(msgspec.Struct, frozen=True, kw_only=True):
     is_of_attempt: bool = False
 
 
-def list_caches(opened: OpenRun) -> Iterator[RemovableFile]:
+Unread: TypeAlias = dict[Path, str]
+"""Folders that could not be read, each with the reason: whatever is in them stays."""
+
+
+def list_caches(opened: OpenRun, unread: Unread) -> Iterator[RemovableFile]:
     """List the files of a run's ``cache`` folder."""
     root = opened.run.root
-    for entry in _walk(opened.run.cache):
+    for entry in _walk(opened.run.cache, unread):
         yield _removable(RemovableKind.CACHES, entry, root)
 
 
-def list_logs(opened: OpenRun) -> Iterator[RemovableFile]:
+def list_logs(opened: OpenRun, unread: Unread) -> Iterator[RemovableFile]:
     """List the logs of the attempts with which jobs succeeded; those of failed attempts stay.
 
     Raises `RunUnreadableError` if the journal is damaged: what succeeded is then not certain.
@@ -90,16 +96,17 @@ def list_logs(opened: OpenRun) -> Iterator[RemovableFile]:
             continue
         try:
             status = path.lstat()
-        except OSError:
+        except OSError as error:
+            _note_unread(path.parent, error, unread)
             continue
         if stat.S_ISREG(status.st_mode) and not _has_link(path.parent, root):
             yield RemovableFile(kind=RemovableKind.LOGS, path=path, root=root, size_b=status.st_size)
 
 
-def list_drafts(opened: OpenRun, *, now: float) -> Iterator[RemovableFile]:
+def list_drafts(opened: OpenRun, unread: Unread, *, now: float) -> Iterator[RemovableFile]:
     """List unfinished versions of files that processes left in a run when they were killed."""
     root = opened.run.root
-    for entry in _walk(root):
+    for entry in _walk(root, unread):
         if DRAFT.fullmatch(entry.name) and not Path(entry.path).is_relative_to(opened.run.cache):
             found = _removable(RemovableKind.TEMPORARY, entry, root)
             if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
@@ -132,18 +139,18 @@ def list_staged_drafts(opened: OpenRun) -> Iterator[RemovableFile]:
         )
 
 
-def list_user_caches(*, now: float) -> Iterator[RemovableFile]:
+def list_user_caches(unread: Unread, *, now: float) -> Iterator[RemovableFile]:
     """List answers of workload managers and resource graphs that are cached for all runs of this user."""
     state = state_folder()
     for name in _USER_CACHES:
-        for entry in _walk(state / name):
+        for entry in _walk(state / name, unread):
             if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
                 yield _removable(RemovableKind.CACHES, entry, state)
 
 
-def list_unpacked_archives(*, now: float) -> Iterator[RemovableFile]:
+def list_unpacked_archives(unread: Unread, *, now: float) -> Iterator[RemovableFile]:
     """List what was unpacked of archives that no command has read for some time."""
-    for entry in _entries(state_folder() / ARCHIVES_FOLDER):
+    for entry in _entries(state_folder() / ARCHIVES_FOLDER, unread):
         if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < now - ARCHIVE_IN_USE_S:
             path = Path(entry.path)
             size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(path))
@@ -151,19 +158,19 @@ def list_unpacked_archives(*, now: float) -> Iterator[RemovableFile]:
             yield RemovableFile(kind=kind, path=path, root=state_folder(), size_b=size, is_folder=True)
 
 
-def list_user_drafts(*, now: float) -> Iterator[RemovableFile]:
+def list_user_drafts(unread: Unread, *, now: float) -> Iterator[RemovableFile]:
     """List unfinished versions of files in the folder of Longshore's state."""
     state = state_folder()
-    for entry in _walk(state):
+    for entry in _walk(state, unread):
         if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in _WITH_OWN_RULES:
             continue
         if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
             yield _removable(RemovableKind.TEMPORARY, entry, state)
 
 
-def list_run_drafts(folder: Path, *, now: float) -> Iterator[RemovableFile]:
+def list_run_drafts(folder: Path, unread: Unread, *, now: float) -> Iterator[RemovableFile]:
     """List unfinished run directories and archives in a folder: own ones in which nothing was written for a day."""
-    for entry in _entries(folder):
+    for entry in _entries(folder, unread):
         is_folder = entry.is_dir(follow_symlinks=False)
         if not DRAFT.fullmatch(entry.name) or not (is_folder or entry.is_file(follow_symlinks=False)):
             continue
@@ -186,24 +193,42 @@ def _has_link(folder: Path, root: Path) -> bool:
     return any(path.is_symlink() for path in (folder, *folder.parents) if path != root and path.is_relative_to(root))
 
 
-def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _walk(folder: Path, unread: Unread | None = None) -> Iterator[os.DirEntry[str]]:
     """Yield every regular file below a folder, in the order of names; a link is neither followed nor yielded."""
-    if folder.is_symlink():
+    if os.path.islink(folder):  # noqa: PTH114 - unlike `Path`, it gives an answer in a closed folder
         return
-    for entry in _entries(folder):
+    for entry in _entries(folder, unread):
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path))
+            yield from _walk(Path(entry.path), unread)
         elif entry.is_file(follow_symlinks=False):
             yield entry
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, in the order of names, each with its status; what goes meanwhile is left out."""
+def _entries(folder: Path, unread: Unread | None = None) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, in the order of names, each with its status; what goes meanwhile is left out.
+
+    A folder that cannot be read is added to `unread`.
+    """
     try:
         with os.scandir(folder) as entries:
             return sorted(filter(_has_status, entries), key=lambda entry: entry.name)
-    except OSError:
+    except OSError as error:
+        _note_unread(folder, error, unread)
         return []
+
+
+def _note_unread(folder: Path, error: OSError, unread: Unread | None) -> None:
+    """Note that a folder cannot be read; one that is not there has nothing to remove, nor has a file or link."""
+    if unread is not None and error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        unread[_closed_folder(folder)] = error.strerror or str(error)
+
+
+def _closed_folder(folder: Path) -> Path:
+    """Return the uppermost folder on the way to one that cannot be looked into; the folder itself if there is none."""
+    for place in reversed(folder.parents):
+        if can_see_folder(place) and not os.access(place, os.X_OK, effective_ids=True):
+            return place
+    return folder
 
 
 def _has_status(entry: os.DirEntry[str]) -> bool:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
+from typing import Final
 
 import click
 
 from longshore.app import api
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, print_json
+from longshore.cli.parameter_types import NonEmptyPath
+
+_MAX_DAMAGES: Final = 3
 
 
 @click.command(epilog="Example: longshore archive @last    then: longshore report --id FILE.tar.xz")
 @click.argument("run")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=NonEmptyPath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="The archive: FILE.tar.xz, FILE.tar.gz or FILE.tar.bz2 (default: beside the run directory).",
 )
@@ -42,5 +47,12 @@ def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> No
     )
     for name in result.left_out:
         click.echo(escape_controls(f"longshore: not in the archive: '{name}' is a link, pipe or socket"), err=True)
+    for damage in result.damages[:_MAX_DAMAGES]:
+        click.echo(
+            escape_controls(f"longshore: warning: the run is damaged, and so is its archive: {damage}"), err=True
+        )
+    if more := result.damages[_MAX_DAMAGES:]:
+        words = f"longshore: warning: {len(more)} more damages; to see them: longshore verify {quote(run)}"
+        click.echo(escape_controls(words), err=True)
     if result.removed:
         click.echo("removed the run directory")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from longshore.app.maintain.removable_files import RemovableFile
 
 NOT_REMOVED: Final = 1
-"""Exit status if a file could not be removed."""
+"""Exit status if a file could not be removed, or a folder not be looked into."""
 KINDS: Final = ("caches", "logs", "temporary")
 _UNITS: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
@@ -75,7 +76,7 @@ def command(
     else:
         _print_plan(plan, lists=lists)
         _print_result(plan, result)
-    ctx.exit(NOT_REMOVED if result and result.failed else 0)
+    ctx.exit(NOT_REMOVED if result and (result.failed or plan.unread) else 0)
 
 
 def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
@@ -93,6 +94,9 @@ def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
             click.echo(escape_controls(f"  {file.kind:<9} {format_size(file.size_b):>9} {file.path}{slash}"))
     for run, reason in plan.skipped:
         click.echo(escape_controls(f"run '{run}' stays as it is: {reason}"))
+    for folder, reason in plan.unread.items():
+        words = f"longshore: '{folder}' was not looked into, so its content stays: {reason}"
+        click.echo(escape_controls(words), err=True)
 
 
 def _print_result(plan: CleanPlan, result: CleanResult | None) -> None:
@@ -100,9 +104,25 @@ def _print_result(plan: CleanPlan, result: CleanResult | None) -> None:
         hint = "; add --yes to remove it" if plan.files else ""
         click.echo(f"can be removed: {describe_amount(plan.files)}{hint}")
         return
-    for file, why in result.failed:
-        click.echo(escape_controls(f"longshore: '{file.path}' is not removed: {why}"), err=True)
+    for files, why in _group_failed(plan, result):
+        more = f" and {count_noun(len(files) - 1, 'more file')} below '{_common_folder(files)}'" if files[1:] else ""
+        verb = "are" if more else "is"
+        click.echo(escape_controls(f"longshore: '{files[0].path}'{more} {verb} not removed: {why}"), err=True)
     click.echo(f"removed: {describe_amount(result.removed)}")
+
+
+def _group_failed(plan: CleanPlan, result: CleanResult) -> list[tuple[list[RemovableFile], str]]:
+    """Return the files that were not removed, those of one run with one reason together."""
+    group_of = {id(file): number for number, group in enumerate(plan.groups) for file in group.files}
+    found: dict[tuple[int, str], list[RemovableFile]] = {}
+    for file, why in result.failed:
+        found.setdefault((group_of[id(file)], why), []).append(file)
+    return [(files, why) for (_, why), files in found.items()]
+
+
+def _common_folder(removable: Sequence[RemovableFile]) -> str:
+    """Return the folder that all of these files are below."""
+    return os.path.commonpath([file.path.parent for file in removable])
 
 
 def describe_amount(removable: Collection[RemovableFile]) -> str:

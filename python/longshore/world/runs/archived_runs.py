@@ -73,7 +73,7 @@ def archive_of(run: RunPaths) -> Path | None:
 
 
 class UnpackCommands(NamedTuple):
-    """Commands for the shell that make a run of an archive again, and the directory that they make, quoted for it."""
+    """Commands for the shell that make a run of an archive again; `directory` is the one they make, quoted."""
 
     unpack: str
     adopt: str
