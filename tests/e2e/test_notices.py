@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,16 @@ def write(folder: Path, command: str, more: str = "") -> Path:
 def told(folder: Path) -> list[str]:
     path = folder / "told"
     return whole_lines(path) if path.exists() else []
+
+
+def notifier_of(run: Path) -> int:
+    """Return the process of a run's notifier."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = command.read_bytes().split(b"\0")
+            if b"notify" in words and str(run).encode() in words:
+                return int(command.parent.name)
+    raise AssertionError("no notifier is at work")
 
 
 def begin(cli: Cli, path: Path) -> Path:
@@ -177,3 +188,21 @@ def test_a_restart_is_told_while_a_hook_of_the_end_hangs_and_by_its_own_rules(cl
         "start",
         "end",
     ]
+
+
+def test_notices_that_a_killed_notifier_did_not_send_are_named_and_sent_by_another(cli: Cli, tmp_path: Path) -> None:
+    run = begin(cli, write(tmp_path, "until test -e go; do sleep 0.1; done; exit 3"))
+    eventually(lambda: told(tmp_path))
+    eventually(lambda: '"rule":"file"' in (run / "notices.jsonl").read_text("utf-8"))
+    os.kill(notifier_of(run), signal.SIGTERM)
+    (tmp_path / "go").touch()
+
+    def notes() -> list[str]:
+        report = cli("report", "--id", run, "--json").json["runs"][0]
+        return [note for note in report["notes"] if "notif" in note]
+
+    words = "2 notices were not sent, because no notifier is at work: longshore notify "
+    eventually(lambda: any(note.startswith(words) for note in notes()), pause_s=0.2)
+    assert cli("notify", run).returncode == 0
+    assert [line.split()[0] for line in told(tmp_path)] == ["start", "firstFailure", "end"]
+    assert notes() == []

@@ -648,7 +648,7 @@ def wait(run: OpenRun, show: Callable[[RunReport], None], *, summary: bool = Fal
 
 def is_over(run: OpenRun, report: RunReport) -> bool:
     """Tell whether the newest report looks final; confirm with a second report."""
-    from longshore.app.report import wait as implementation
+    from longshore.app.runs import run_phase as implementation
 
     return implementation.is_over(run, report)
 

@@ -14,21 +14,20 @@ from typing import Final
 
 from longshore.app.notices.compose import compose_notice
 from longshore.app.notices.deliveries import Deliveries, Delivery
-from longshore.app.notices.due import RunPhase, due_events, unsent
 from longshore.app.report.report import ReportBuilder
-from longshore.app.report.wait import is_over
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.app.runs.run_phase import find_life, find_phase
 from longshore.config.profile.notices import no_rules_error
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import lives
-from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules
+from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
+from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, write_notifier
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.world.files.locks import take_lock
+from longshore.world.files.locks import Lock, take_lock
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.run_directory import read_card, read_snapshot
+from longshore.world.runs.run_directory import read_snapshot
 
 _PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 10.0
@@ -50,8 +49,9 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     if not rules:
         raise no_rules_error(opened.reference)
     # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
-    with take_lock(run.notice_lock, below=run.root, wait_s=math.inf), Deliveries() as deliveries:
-        notifier = _Notifier(opened, rules, NoticeLog(run), deliveries, say)
+    lock = take_lock(run.notice_lock, below=run.root, wait_s=math.inf)
+    with lock, Deliveries() as deliveries:
+        notifier = _Notifier(opened, rules, lock, deliveries, say)
         while not (is_last := notifier.try_to_look()) or deliveries.open_number:
             notifier.pause(is_last=is_last)
 
@@ -68,18 +68,20 @@ class _Notifier:
         self,
         opened: OpenRun,
         rules: Sequence[NoticeRule],
-        log: NoticeLog,
+        lock: Lock,
         deliveries: Deliveries,
         say: Callable[[str], None],
     ) -> None:
         self.opened = opened
         self.rules = rules
-        self.log = log
+        self.log = NoticeLog(opened.run)
         self.deliveries = deliveries
         self.say = say
         self._pause_s = _PAUSE_S
         self._builder = ReportBuilder(opened)
-        self._life = _life_number(opened)
+        self._lock = lock
+        self._life = find_life(opened)
+        write_notifier(lock, self._life)
         self._began = time.monotonic()
         self._has_sent_unsent = False
         self._problem = ""
@@ -121,7 +123,7 @@ class _Notifier:
         # Queried before the report, so that it has the last events of an engine that ended.
         alive = self.opened.is_alive()
         report = self._builder.build(time.time())
-        phase = self._phase(report, alive=alive)
+        phase = find_phase(self.opened, report, alive=alive)
         for event in due_events(report, phase, self.log.records, self._life):
             due = [rule for rule in self.rules if event in rule.events]
             names = tuple(rule.name for rule in due)
@@ -133,11 +135,12 @@ class _Notifier:
 
     def _follow_life(self) -> None:
         """Read the rules again if the run was restarted or resumed while notices of its end were being sent."""
-        life = _life_number(self.opened)
+        life = find_life(self.opened)
         if life == self._life:
             return
         self.rules = _read_rules(self.opened.run)
         self._life, self._began = life, time.monotonic()
+        write_notifier(self._lock, life)
 
     def _send_unsent(self) -> None:
         """Send, once, what a notifier that died had not sent yet."""
@@ -161,13 +164,6 @@ class _Notifier:
         record = NoticeRecord(at=time.time(), event=event, life=delivery.life, rule=rule, is_sent=not why, why=why)
         self.log.add(record)
 
-    def _phase(self, report: RunReport, *, alive: bool | Unreachable) -> RunPhase:
-        if alive is not False:
-            return RunPhase.LIVE
-        if report.state is JobState.UNKNOWN or not is_over(self.opened, report):
-            return RunPhase.STOPPED
-        return RunPhase.OVER
-
     def _is_too_early(self) -> bool:
         """Tell whether a new engine has begun that has not written a snapshot yet."""
         known = lives(self.opened.run.journal)
@@ -176,12 +172,6 @@ class _Notifier:
         snapshot = read_snapshot(self.opened.run)
         is_written = snapshot is not None and snapshot.life >= known[-1][0]
         return not is_written and self.opened.is_alive() is True
-
-
-def _life_number(opened: OpenRun) -> int:
-    """Return the number of what drives a run: of its engine, or of its submission where it has none."""
-    known = lives(opened.run.journal)
-    return known[-1][0] if known else len(read_card(opened.run).submissions)
 
 
 def _existing_folder(folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from shlex import quote
 
@@ -22,6 +23,7 @@ from longshore.app.report.from_snapshot import (
 from longshore.app.report.report_cache import cache_report, caches_details, read_cached_report
 from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.missing_notices import describe_missing_notices
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.context import Unreachable
 from longshore.engine.run.reused_results import read_reused_jobs
@@ -82,7 +84,7 @@ class ReportBuilder:
         """
         report = self._build(now, details=details, summary=summary)
         # They change after the end of the run too.
-        later = (*_copy_notes(self._opened, now), *describe_failed_notices(self._opened.run))
+        later = (*_copy_notes(self._opened, now), *_notice_notes(self._opened, report, now))
         return structs.replace(report, notes=(*report.notes, *later)) if later else report
 
     def _build(self, now: float, *, details: bool, summary: bool) -> RunReport:
@@ -267,6 +269,15 @@ def _copy_notes(opened: OpenRun, now: float) -> Iterator[str]:
     yield from told[:_SHOWN_COPIES]
     if (more := len(told) - _SHOWN_COPIES) > 0:
         yield f"{count_noun(more, 'other attempt')} that were given up may still run, or ended later"
+
+
+def _notice_notes(opened: OpenRun, report: RunReport, now: float) -> Iterator[str]:
+    """Yield notes on notices that were not sent."""
+    yield from describe_failed_notices(opened.run)
+    # Another program may remove the run, or change its files, meanwhile.
+    with suppress(OSError):
+        if words := describe_missing_notices(opened, report, now):
+            yield words
 
 
 def _not_started_note(opened: OpenRun) -> str:

@@ -10,8 +10,8 @@ from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.app.runs.poll import pause_after_poll
-from longshore.contract.capabilities import HoldRules
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.app.runs.run_phase import is_over
+from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
@@ -59,16 +59,3 @@ def _is_removed(run: RunPaths) -> bool:
             return False
         pause_after_poll(0.0)
     return True
-
-
-def is_over(opened: OpenRun, report: RunReport) -> bool:
-    """Tell whether the report looks final; confirm with a second look.
-
-    Some holds end by themselves, such as one for lack of memory after which the job gets more. A workload manager
-    that does not answer proves nothing: the run may go on, and its answer will tell.
-    """
-    if report.state is JobState.HELD:
-        return not (isinstance(opened.service, HoldRules) and opened.service.releases_holds(opened.run))
-    if report.state is JobState.UNKNOWN:
-        return not isinstance(opened.is_alive(), Unreachable)
-    return report.state is not JobState.RUNNING

@@ -11,7 +11,40 @@ from longshore.contract.context import RunPaths
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.notice import NoticeRecord, NoticeRule
 from longshore.world.files.atomic import open_to_append
+from longshore.world.files.locks import Lock
+from longshore.world.files.read_file import read_record
+from longshore.world.files.system import files
+from longshore.world.host import host_name
 from longshore.world.runs.manifests import submission_paths
+
+
+class NotifierLife(msgspec.Struct, frozen=True):
+    """The newest notifier of a run, as it wrote into its lock's file.
+
+    Attributes
+    ----------
+    host
+        Host whose locks show whether it is at work.
+    life
+        Number of what drove the run when it last looked.
+    """
+
+    host: str
+    life: int
+
+
+def write_notifier(lock: Lock, life: int) -> None:
+    """Write the notifier of this process into its lock."""
+    holder = msgspec.json.encode(NotifierLife(host=host_name(), life=life))
+    # Only a note in reports needs it: notices are also sent where the disk is full.
+    with suppress(OSError):
+        files.ftruncate(lock.file, 0)
+        files.pwrite(lock.file, holder, 0)
+
+
+def read_notifier(run: RunPaths) -> NotifierLife | None:
+    """Return the newest notifier of a run; ``None`` if there was none, or its file does not tell."""
+    return read_record(run.notice_lock, NotifierLife)
 
 
 def encode_notice_rules(rules: Sequence[NoticeRule]) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.notices.due import RunPhase, due_events, unsent
+from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
