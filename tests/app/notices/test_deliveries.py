@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,15 +89,20 @@ def test_an_unexpected_error_is_a_result_without_its_text(tmp_path: Path) -> Non
 def test_a_test_of_rules_that_is_ended_leaves_no_command(tmp_path: Path, number: signal.Signals) -> None:
     config = tmp_path / "run.yaml"
     config.write_text(f"notify: {{hang: {{command: 'cd {tmp_path}; {HANGS}', timeout: 1}}}}\n", "utf-8")
-    command = [sys.executable, "-m", "longshore", "notify", "--test", str(config)]
+    # A job that a shell runs in the background ignores SIGINT, and so do its children.
+    program = (
+        "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        f"sys.argv[1:] = ['notify', '--test', {str(config)!r}]; runpy.run_module('longshore', run_name='__main__')"
+    )
     # A command that is killed cannot kill its own, and a program in front of these does, some seconds later.
     if number is not signal.SIGKILL:
         config.write_text(config.read_text("utf-8").replace("timeout: 1", "timeout: 10m"), "utf-8")
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    pid = written_pid(tmp_path)
-    os.kill(process.pid, number)
-    assert process.wait(60) in {-number, 128 + number}
-    deadline = time.monotonic() + 60
-    while not is_dead(pid):
-        assert time.monotonic() < deadline, "the command lives on"
-        time.sleep(0.02)
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        pid = written_pid(tmp_path)
+        os.kill(process.pid, number)
+        try:
+            assert process.wait(50) in {-number, 128 + number}
+        finally:
+            process.kill()
+    eventually(lambda: is_dead(pid))
