@@ -16,7 +16,7 @@ from longshore.app.page.render import render_run_page
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
-from longshore.model.run.event import Ended, Event, Retry, Started
+from longshore.model.run.event import Ended, Event, Retry, Started, Steer
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
@@ -82,6 +82,14 @@ def test_a_job_that_runs_ends_with_the_report(tmp_path: Path) -> None:
     assert list(page.spans.outcome) == [SUCCEEDED, RUNNING]
     assert not any("restart" in each.command for each in page.commands), "it is not over"
     assert page.spans.ended[1] == LATER
+
+
+def test_a_paused_run_offers_to_start_jobs_again(tmp_path: Path) -> None:
+    events = course()[:6]
+    run = written(tmp_path / "run", [*events, Steer(n=len(events) + 1, who="ada", act="pause")], has_snapshot=False)
+    opened = DrivenRun(run=run.run, card=run.opened.card)
+    words = [each.command.split()[1] for each in collect_page(opened, now=LATER).commands]
+    assert "unpause" in words
 
 
 def test_a_job_of_a_dead_run_ends_with_the_last_event(tmp_path: Path) -> None:

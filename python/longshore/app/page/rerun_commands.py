@@ -49,6 +49,8 @@ def _live_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]
         yield RerunCommand(purpose="Continue it with a new engine", command=f"longshore resume {run}")
     elif report.state not in END_STATES and opened.card.submissions:
         yield RerunCommand(purpose="Watch it", command=f"longshore report --watch {run}")
+    if report.paused:
+        yield RerunCommand(purpose="Start jobs again", command=f"longshore unpause {run}")
     if report.counts.get(JobState.HELD):
         yield RerunCommand(purpose="Release its held jobs", command=f"longshore release {run}")
 
