@@ -226,6 +226,6 @@ def test_runs_count_together_and_the_last_says_what_is_requested(tmp_path: Path)
     for run in runs:
         run.begin()
     found = advise_requests([run.opened for run in runs])
-    assert [each.why_none for each in found.suggestions] == ["no attempt succeeded"] * 2
+    assert [each.why_none for each in found.suggestions] == ["no attempt ended"] * 2
     assert found.sections == {"a": "pipetask", "b": "pipetask"}
     assert yaml.safe_load(advice_yaml(found)) is None

@@ -45,7 +45,10 @@ def check_request(method: str, host: str | None, target: str, *, token: str) -> 
     _, _, path = _path_of(target).partition("/")
     given, slash, rest = path.partition("/")
     if not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
-        return Refusal(HTTPStatus.FORBIDDEN, "The address lacks the token: open the one that the command printed.")
+        return Refusal(
+            HTTPStatus.FORBIDDEN,
+            "The address lacks the token of this dashboard: open the one that its command printed.",
+        )
     kind, _, run = rest.partition("/")
     if slash and not rest:
         return Address()

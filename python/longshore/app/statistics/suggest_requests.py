@@ -163,7 +163,9 @@ def suggest_requests(
         if value is not None
     )
     if not values:
-        why = "nothing was measured of its attempts" if good else "no attempt succeeded"
+        why = (
+            "nothing was measured of its attempts" if good else "no attempt succeeded" if ended else "no attempt ended"
+        )
         return msgspec.structs.replace(known, why_none=why)
     return _with_savings(msgspec.structs.replace(known, values=values), ended, good)
 
