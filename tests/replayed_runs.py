@@ -11,6 +11,7 @@ from tests.engine.simulation import Simulation
 
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.estimate import estimate_time_left
+from longshore.app.time_left.simulated import MAX_JOBS
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
@@ -47,15 +48,18 @@ class Estimate(NamedTuple):
 
 
 class ReplayedRun:
-    """A recorded workflow that ran with its recorded run times in a number of slots."""
+    """Copies of a recorded workflow, side by side, that ran with the recorded run times in a number of slots."""
 
-    def __init__(self, instance: Path, slots: int, folder: Path) -> None:
+    def __init__(self, instance: Path, slots: int, folder: Path, *, copies: int = 1) -> None:
         workflow = json.loads(instance.read_text("utf-8"))["workflow"]
         tasks = workflow["specification"]["tasks"]
         recorded = {task["id"]: float(task["runtimeInSeconds"]) for task in workflow["execution"]["tasks"]}
-        names = {task["id"]: f"{_label(task)}_{number}" for number, task in enumerate(tasks)}
-        run_s = {names[task["id"]]: max(0.01, recorded.get(task["id"], 0.01)) for task in tasks}
-        parents = {names[task["id"]]: [names[parent] for parent in task["parents"]] for task in tasks}
+        run_s: dict[str, float] = {}
+        parents: dict[str, list[str]] = {}
+        for copy in range(copies):
+            names = {task["id"]: f"{_label(task)}_{copy}_{number}" for number, task in enumerate(tasks)}
+            run_s |= {names[task["id"]]: max(0.01, recorded.get(task["id"], 0.01)) for task in tasks}
+            parents |= {names[task["id"]]: [names[parent] for parent in task["parents"]] for task in tasks}
         sim = Simulation(
             folder, parents, lambda job, _: AttemptOutcome(run_s=run_s[self.table.names[job]]), capacity={"cpus": slots}
         )
@@ -67,8 +71,13 @@ class ReplayedRun:
         self.start = min((event.end or event.t) - (event.run_s or 0.0) for event in ends)
         self.counted = {label: _histogram(self.table, ends, label) for label in self.table.labels}
 
-    def estimates(self, shares: Sequence[float], earlier: EarlierTimes | None = None) -> Iterator[Estimate]:
-        """Yield the estimate after each share of the run's time; `earlier` has run times of other runs."""
+    def estimates(
+        self, shares: Sequence[float], earlier: EarlierTimes | None = None, *, is_summed: bool = False
+    ) -> Iterator[Estimate]:
+        """Yield the estimate after each share of the run's time; `earlier` has run times of other runs.
+
+        `is_summed` estimates as in a run with very many open jobs, however many there are.
+        """
         for share in shares:
             now = self.start + share * (self.end - self.start)
             known = [event for event in self.events if event.t <= now]
@@ -78,7 +87,9 @@ class ReplayedRun:
             for event in known:
                 apply_event(state, event)
             open_jobs = [sum(row) - sum(row[code] for code in _OVER) for row in state.counts]
-            found = estimate_time_left(self.table, attempts, open_jobs, now, earlier=earlier or {})
+            found = estimate_time_left(
+                self.table, attempts, open_jobs, now, earlier=earlier or {}, max_simulated=0 if is_summed else MAX_JOBS
+            )
             yield Estimate(share, self.end - now, found)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.app.report.attempts import AttemptCollector
@@ -65,6 +67,44 @@ def test_jobs_that_still_run_make_the_others_look_longer() -> None:
     assert LabelRunTimes([], [40.0], fallback_s=7.0).mean_s == pytest.approx(40.0)
     assert typical_run_time([[4.0], [], [9.0]]) == pytest.approx(6.0)
     assert typical_run_time([[]]) == 1.0
+
+
+@st.composite
+def run_times(draw: st.DrawFn) -> LabelRunTimes:
+    """Return the run times of a label with ended, running and earlier jobs, none of them rare."""
+    seconds = st.floats(0.0, 100.0)
+    earlier = st.dictionaries(st.integers(1, 100_000), st.integers(1, 5).map(float), max_size=6)
+    return LabelRunTimes(
+        draw(st.lists(seconds, max_size=8)),
+        draw(st.lists(seconds, max_size=8)),
+        draw(earlier),
+        fallback_s=draw(seconds),
+    )
+
+
+@given(run_times(), st.sampled_from((0.5, 1.0, 3.0)), st.integers())
+@example(LabelRunTimes([1.0], [10.0] * 9), 1.0, 1)
+@example(LabelRunTimes([0.0, 0.0, 0.0, 10.0]), 1.0, 1)
+def test_the_mean_is_that_of_the_drawn_run_times(times: LabelRunTimes, scale: float, seed: int) -> None:
+    dice = Random(seed)
+    drawn = [times.draw(dice, scale) for _ in range(4_000)]
+    noise = statistics.stdev(drawn) / math.sqrt(len(drawn))
+    assert times.mean_s * scale == pytest.approx(statistics.fmean(drawn), rel=1e-9, abs=6 * noise)
+
+
+def test_the_mean_counts_how_long_the_running_jobs_may_still_take() -> None:
+    """Of ten jobs one took 1 s, and nine have run for 10 s: these take 14.2 s, the mean of 10 exp(abs(x))."""
+    assert LabelRunTimes([1.0], [10.0] * 9).mean_s == pytest.approx(0.1 * 1.0 + 0.9 * 14.2, rel=1e-3)
+
+
+def test_one_slot_is_never_without_work() -> None:
+    """With one slot the range is that of the summed run times; with many, chains of jobs make it longer."""
+    one, many = (
+        sum_time_left(SummedWork(open_jobs=[2000], running_s=[[]], run_s=[STEADY], paces=(slots, slots)))
+        for slots in (1.0, 500.0)
+    )
+    assert 0.9 * 20_000 < one[0] < 20_000 < one[1] < 1.1 * 20_000
+    assert 40.0 < many[0] < many[1] < 54.0
 
 
 def test_the_first_seconds_do_not_mislead() -> None:

@@ -27,6 +27,7 @@ def estimate_time_left(
     now: float,
     *,
     earlier: Mapping[str, Mapping[int, float]] | None = None,
+    max_simulated: int = MAX_JOBS,
 ) -> tuple[float, float] | None:
     """Return the range of seconds until a run is over; ``None`` if too little is known.
 
@@ -38,6 +39,8 @@ def estimate_time_left(
         This moment, in seconds since the epoch.
     earlier
         Number of jobs per run time in milliseconds, per label, in earlier runs; by default the history of the payload.
+    max_simulated
+        Number of open jobs up to which the rest of the run is simulated.
     """
     if attempts.first_start is None or now <= attempts.first_start or not any(open_jobs):
         return None
@@ -45,7 +48,7 @@ def estimate_time_left(
     if not any(attempts.run_s) and not all(label in history for label in jobs.labels):
         return None
     earlier_ms = [history.get(label, {}) for label in jobs.labels]
-    if sum(open_jobs) > MAX_JOBS:
+    if sum(open_jobs) > max_simulated:
         return sum_time_left(summed_work(attempts, open_jobs, now, earlier_ms=earlier_ms))
     return simulate_time_left(remaining_work(jobs, attempts, now, earlier_ms=earlier_ms))
 

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from random import Random
+from statistics import NormalDist
 from typing import Final
 
 _UNKNOWN_SPREAD: Final = 1.0
@@ -17,8 +18,10 @@ jobs come first, and what follows gathers their results."""
 _SMALL_SPREAD: Final = 0.35
 """The same of a label's mean where one run time is known; it falls with the square root of their number."""
 _LEAST_SPREAD: Final = 0.03
-_BEYOND: Final = 0.6
+_BEYOND: Final = 0.4
 """Spread of what jobs still need that run longer than any that ended."""
+_MEAN_BEYOND: Final = 2 * math.exp(_BEYOND**2 / 2) * NormalDist().cdf(_BEYOND)
+"""Mean of `_draw_beyond`: that of exp(abs(x)), where x is normal with this spread."""
 _RECENT: Final = 500
 """Ended jobs of a label that count: the newest say most."""
 _TRIES: Final = 8
@@ -75,7 +78,7 @@ class LabelRunTimes:
 
     def _mean(self, weights: Sequence[float]) -> float:
         total = sum(value * weight for value, weight in zip(self._values, weights or [1.0], strict=True))
-        return total + self._beyond * self._longest_running * math.exp(_BEYOND**2 / 2)
+        return total + self._beyond * self._longest_running * _MEAN_BEYOND
 
     def draw_scale(self, dice: Random, unseen: float) -> float:
         """Return a factor for all jobs of the label in one simulated course: how well their mean is known.
@@ -89,10 +92,11 @@ class LabelRunTimes:
         """Return the run time of one job that has run for `elapsed_s`."""
         for _ in range(_TRIES):
             drawn = self._draw_any(dice) * scale
-            if drawn > elapsed_s:
+            # One that has not begun may take no time at all.
+            if drawn > elapsed_s or not elapsed_s:
                 return drawn
         # It runs longer than is known of any.
-        return elapsed_s * math.exp(abs(dice.gauss(0.0, _BEYOND)))
+        return elapsed_s * _draw_beyond(dice)
 
     def _draw_any(self, dice: Random) -> float:
         share = dice.random()
@@ -100,14 +104,32 @@ class LabelRunTimes:
         if place < len(self._values):
             return self._values[place]
         if self._beyond:
-            return self._longest_running * math.exp(abs(dice.gauss(0.0, _BEYOND)))
+            return self._longest_running * _draw_beyond(dice)
         return self._values[-1]
+
+
+def label_run_times(
+    run_s: Sequence[Sequence[float]],
+    running_s: Sequence[Sequence[float]],
+    earlier_ms: Sequence[Mapping[int, float]] = (),
+) -> list[LabelRunTimes]:
+    """Return the distribution of each label's run times, from those of ended, running and earlier jobs per label."""
+    typical = typical_run_time(run_s)
+    return [
+        LabelRunTimes(ended, running, earlier, fallback_s=typical)
+        for ended, running, earlier in zip(run_s, running_s, earlier_ms or [{}] * len(run_s), strict=True)
+    ]
 
 
 def typical_run_time(run_s: Sequence[Sequence[float]]) -> float:
     """Return the geometric mean of the labels' medians; 1 where no run time is known."""
     medians = [sorted(times[-_RECENT:])[len(times[-_RECENT:]) // 2] for times in run_s if times]
     return math.exp(sum(math.log(max(each, 1e-3)) for each in medians) / len(medians)) if medians else 1.0
+
+
+def _draw_beyond(dice: Random) -> float:
+    """Return the factor on the run time so far of a job that runs longer than any that ended."""
+    return math.exp(abs(dice.gauss(0.0, _BEYOND)))
 
 
 def _survival_weights(ended: Sequence[float], running: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -7,17 +7,15 @@ from math import exp
 from random import Random
 from typing import Final
 
+from longshore.app.time_left.courses import MAX_COURSES, range_of_courses
 from longshore.app.time_left.remaining_work import BARRIER, RemainingWork
-from longshore.app.time_left.run_times import UNSEEN, LabelRunTimes, typical_run_time
+from longshore.app.time_left.run_times import UNSEEN, LabelRunTimes, label_run_times
 
 MAX_JOBS: Final = 1500
 """Open jobs up to which courses are simulated."""
 _DRAWS: Final = 30_000
 """Jobs in all simulated courses together, which take some hundredths of a second."""
-_COURSES: Final = (12, 60)
-_CUT: Final = 0.06
-"""Share of the courses outside of each end of the range."""
-_SEED: Final = 20
+_MIN_COURSES: Final = 12
 
 
 def simulate_time_left(work: RemainingWork) -> tuple[float, float]:
@@ -26,27 +24,16 @@ def simulate_time_left(work: RemainingWork) -> tuple[float, float]:
     Each course draws the run times of all open jobs, and starts them as slots get free, those with the longest chain
     of jobs behind them first. Half of the courses have the least number of slots, half the largest.
     """
-    dice = Random(_SEED)  # noqa: S311 - the same estimate for the same work
-    times = label_run_times(work)
-    pressures = _pressures(work, [each.mean_s for each in times])
-    number = min(max(_DRAWS // max(1, len(work.labels)), _COURSES[0]), _COURSES[1])
-    ends = sorted(_course_s(work, times, pressures, work.slots[course % 2], dice) for course in range(number))
-    outside = int(number * _CUT)
-    return ends[outside], ends[-1 - outside]
-
-
-def label_run_times(work: RemainingWork) -> list[LabelRunTimes]:
-    """Return the distribution of each label's run times."""
     running: list[list[float]] = [[] for _ in work.run_s]
     for label, elapsed in zip(work.labels, work.elapsed_s, strict=True):
         if elapsed is not None:
             running[label].append(elapsed)
-    typical = typical_run_time(work.run_s)
-    earlier = work.earlier_ms or [{}] * len(work.run_s)
-    return [
-        LabelRunTimes(ended, so_far, before, fallback_s=typical)
-        for ended, so_far, before in zip(work.run_s, running, earlier, strict=True)
-    ]
+    times = label_run_times(work.run_s, running, work.earlier_ms)
+    pressures = _pressures(work, [each.mean_s for each in times])
+    return range_of_courses(
+        lambda course, dice: _course_s(work, times, pressures, work.slots[course % 2], dice),
+        min(max(_DRAWS // max(1, len(work.labels)), _MIN_COURSES), MAX_COURSES),
+    )
 
 
 def _pressures(work: RemainingWork, means: list[float]) -> list[float]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp
 from random import Random
-from typing import Final
 
 import msgspec
 
-from longshore.app.time_left.run_times import UNSEEN, LabelRunTimes, typical_run_time
-
-_COURSES: Final = 60
-_CUT: Final = 0.06
-"""Share of the courses outside of each end of the range."""
-_SEED: Final = 20
+from longshore.app.time_left.courses import MAX_COURSES, range_of_courses
+from longshore.app.time_left.run_times import UNSEEN, LabelRunTimes, label_run_times
 
 
 class SummedWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,18 +38,11 @@ def sum_time_left(work: SummedWork) -> tuple[float, float]:
     """Return the range of the time left in seconds; the same for the same work.
 
     A course draws how well the mean of each label is known, and divides the work by the pace. As the dependencies of so
-    many jobs are not followed, it adds a random part of a chain with one job of each label.
+    many jobs are not followed, it adds a random part of the time in which a chain with one job of each label leaves
+    slots without work (Graham): none of it with one slot, nearly all of the chain with many.
     """
-    dice = Random(_SEED)  # noqa: S311 - the same estimate for the same work
-    typical = typical_run_time(work.run_s)
-    earlier = work.earlier_ms or [{}] * len(work.run_s)
-    times = [
-        LabelRunTimes(ended, so_far, before, fallback_s=typical)
-        for ended, so_far, before in zip(work.run_s, work.running_s, earlier, strict=True)
-    ]
-    ends = sorted(_course_s(work, times, dice) for _ in range(_COURSES))
-    outside = int(_COURSES * _CUT)
-    return ends[outside], ends[-1 - outside]
+    times = label_run_times(work.run_s, work.running_s, work.earlier_ms)
+    return range_of_courses(lambda _, dice: _course_s(work, times, dice), MAX_COURSES)
 
 
 def _course_s(work: SummedWork, times: Sequence[LabelRunTimes], dice: Random) -> float:
@@ -66,4 +54,5 @@ def _course_s(work: SummedWork, times: Sequence[LabelRunTimes], dice: Random) ->
             # A job beyond the mean is about to end, and must not reduce the others' time.
             total += max(0.0, number * mean - sum(min(seconds, mean) for seconds in running))
             chain += mean
-    return total / dice.uniform(*work.paces) + chain * dice.random()
+    pace = dice.uniform(*work.paces)
+    return total / pace + chain * max(0.0, 1 - 1 / pace) * dice.random()
