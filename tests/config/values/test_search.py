@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.values.interpolate import Interpolator, normalize_path
-from longshore.config.values.merge import LayerRank, make_layer, merge_layers, to_node
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers, plain_value, to_node
 from longshore.config.values.scope import Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.templates import Field
@@ -275,6 +275,13 @@ class TestTemplates:
         expander = Interpolator(config_of({"x": "{y}{y}", "y": "[{nope}]"}), Scope(undefined=undefined))
         assert expander.template("{x}{y}", None).parts == ("[][][]",)
         assert asked == ["nope"]
+
+
+def test_parts_of_labels_are_those_of_tasks_and_clusters() -> None:
+    config = config_of({"cluster": {"c": {"x": 1}}, "pipetask": {"a": {"x": 2}, "c": {}}, "site": {"s": {}}})
+    found = [(label, plain_value(part)) for label, part in config.labeled_parts()]
+    assert found == [("a", {"x": 2}), ("c", {}), ("c", {"x": 1})]
+    assert not list(config_of({"pipetask": None}).labeled_parts())
 
 
 def test_names_a_variable_could_have() -> None:

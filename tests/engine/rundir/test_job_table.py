@@ -17,6 +17,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
+from longshore.model.workflow.request import Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.testing.runs import write_run
 from longshore.world.files.atomic import create_file
@@ -92,6 +93,17 @@ def test_columns_say_what_the_records_say(
     assert list(jobs.profile_of) == [stored.s for stored in records]
     assert jobs.names_of([3, 17]) == {3: records[3].name, 17: records[17].name}
     assert [file.name for file in jobs.files()] == [f"{name}.fits" for name in jobs.names]
+
+
+def test_a_label_has_the_requests_of_its_profiles(tmp_path: Path) -> None:
+    requests = {"b": [Request(memory_b=3), Request()], "a": [Request(memory_b=5)]}
+    profiles = [JobSettings(label=label, request=each) for label, listed in requests.items() for each in listed]
+    jobs = [Job(name=f"j{n}", label=each.label, command=("true",), settings=each) for n, each in enumerate(profiles)]
+    run = RunPaths(tmp_path)
+    create_file(run.workflow, workflow_lines(Workflow("w", Dag.by_name(jobs, []))))
+    table = JobTable(run)
+    assert table.labels == ["b", "a"]
+    assert table.requests_of_labels == requests
 
 
 def test_jobs_are_selected_by_name_or_label(tmp_path: Path) -> None:
