@@ -9,12 +9,15 @@ from typing import Final
 from longshore.contract.capabilities import NoticeHost
 from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
-from longshore.engine.rundir.notice_log import read_notice_rules
+from longshore.engine.journal.chain import lives
+from longshore.engine.rundir.notice_log import read_notice_rules, read_notifier
 from longshore.world.files.locks import is_locked
 from longshore.world.processes.detach import start_detached
 
 _LAST_LOOK_S: Final = 30.0
 """Time in which a notifier sees the end of a run: it pauses between two looks."""
+_START_S: Final = 30.0
+"""Time in which a notifier that was started takes its lock: a short run may be over before."""
 _POLL_S: Final = 0.2
 
 
@@ -52,9 +55,19 @@ def wait_for_notifier(run: RunPaths) -> None:
 
     At most as long as the notices of one rule may take.
     """
-    deadline = time.monotonic() + longest_notices_s(run)
-    while time.monotonic() < deadline and is_notifier_at_work(run):
+    longest_s = longest_notices_s(run)
+    began = time.monotonic()
+    while (waited_s := time.monotonic() - began) < longest_s:
+        if not is_notifier_at_work(run) and (waited_s > _START_S or _has_begun(run)):
+            return
         time.sleep(_POLL_S)
+
+
+def _has_begun(run: RunPaths) -> bool:
+    """Return whether a notifier has looked at the newest life of a run."""
+    notifier = read_notifier(run)
+    known = lives(run.journal)
+    return notifier is not None and (not known or notifier.life >= known[-1][0])
 
 
 def longest_notices_s(run: RunPaths) -> float:
