@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from tests.app.written_run import finished_run
@@ -10,6 +12,7 @@ from tests.app.written_run import finished_run
 from longshore.app.notices import watch
 from longshore.engine.rundir.notice_log import encode_notice_rules, read_notice_records
 from longshore.model.notice import NoticeEvent, NoticeRule
+from longshore.world.files.locks import take_lock
 
 
 def test_a_run_that_cannot_be_read_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +54,18 @@ def test_a_rule_that_hangs_holds_back_no_other(tmp_path: Path) -> None:
     records = read_notice_records(written.run)
     assert [record.event for record in records if not record.rule] == ["start", "firstFailure", "end"]
     assert {record.rule: record.is_sent for record in records if record.rule} == {"a": True, "b": True}
+
+
+def test_a_second_notifier_says_that_it_waits(tmp_path: Path) -> None:
+    written = finished_run(tmp_path / "run")
+    rule = NoticeRule(name="mail", events=(NoticeEvent.END,), command="true")
+    written.run.notice_rules.write_bytes(encode_notice_rules([rule]))
+    lines: SimpleQueue[str] = SimpleQueue()
+    second = threading.Thread(target=watch.watch_run, args=(written.opened, lines.put), daemon=True)
+    with take_lock(written.run.notice_lock):
+        second.start()
+        words = lines.get(timeout=60)
+        assert words == "another notifier of the run is at work, and this one waits until it has ended"
+        assert lines.empty()
+    assert lines.get(timeout=60) == "notice 'mail' of end: sent"
+    second.join(60)

@@ -48,12 +48,20 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     rules = _read_rules(run)
     if not rules:
         raise no_rules_error(opened.reference)
-    # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
-    lock = take_lock(run.notice_lock, below=run.root, wait_s=math.inf)
+    lock = _take_lock(run, say)
     with lock, Deliveries() as deliveries:
         notifier = _Notifier(opened, rules, lock, deliveries, say)
         while not (is_last := notifier.try_to_look()) or deliveries.open_number:
             notifier.pause(is_last=is_last)
+
+
+def _take_lock(run: RunPaths, say: Callable[[str], None]) -> Lock:
+    """Take the lock of a run's notifier; that of the engine before may still wait for a slow webhook."""
+    try:
+        return take_lock(run.notice_lock, below=run.root)
+    except BlockingIOError:
+        say("another notifier of the run is at work, and this one waits until it has ended")
+        return take_lock(run.notice_lock, below=run.root, wait_s=math.inf)
 
 
 def _read_rules(run: RunPaths) -> Sequence[NoticeRule]:
