@@ -66,7 +66,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     eventually(lambda: cli("report", run, "--json"), lambda ran: ran.json["runs"][0]["counts"]["SUCCEEDED"] == 1)
     status = eventually(lambda: cli("status", run), lambda ran: "PAUSED" in ran.stderr)
     assert status.returncode == 15
-    why = "PAUSED: the archive is down; no job starts until the run is unpaused"
+    why = "PAUSED: the archive is down; no job starts before 'longshore unpause'"
     assert why in status.stderr
     assert why in cli("report", run).stdout
     assert states(cli, run) == {"a": "SUCCEEDED", "b": "READY", "c": "UNREADY"}

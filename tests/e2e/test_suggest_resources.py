@@ -101,7 +101,7 @@ def test_bad_input(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     refused = cli("suggest-resources", first, "--output", "there.yaml")
     assert "'there.yaml' exists already" in refused.stderr
     assert (tmp_path / "there.yaml").read_text("utf-8") == "mine"
-    assert "cannot be written" in cli("suggest-resources", first, "--output", "no/such/place.yaml").stderr
+    assert "mkdir -p no/such" in cli("suggest-resources", first, "--output", "no/such/place.yaml").stderr
     assert cli("suggest-resources", first, "--margin", "0.5").returncode == 2
     assert "# No request is to be changed." in cli("suggest-resources", first).stdout
     assert "'Z'" in cli("suggest-resources", first, "Z").stderr

@@ -17,7 +17,7 @@ from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, write_snapshot
 
-PAUSE = "PAUSED: the archive is down; no job starts until the run is unpaused"
+PAUSE = "PAUSED: the archive is down; no job starts before 'longshore unpause'"
 
 
 def written(tmp_path: Path, run_s: dict[int, float]) -> WrittenRun:

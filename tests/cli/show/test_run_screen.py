@@ -69,7 +69,7 @@ def run(labels: Labels = LABELS, *, state: JobState = JobState.RUNNING, paused: 
         operator="ada",
         payload="mosaic",
         paused=paused,
-        notes=("PAUSED: the archive is down; no job starts until the run is unpaused",) if paused else (),
+        notes=("PAUSED: the archive is down; no job starts before 'longshore unpause'",) if paused else (),
         summary=SUMMARY,
     )
 

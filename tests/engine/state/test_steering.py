@@ -358,7 +358,7 @@ def test_an_engine_obeys_within_a_nap(tmp_path: Path) -> None:
 
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
     sim.check()
-    assert notes == ["PAUSED: lunch; no job starts until the run is unpaused"]
+    assert notes == ["PAUSED: lunch; no job starts before 'longshore unpause'"]
     assert sim.manager.started[1, 1] > 38 * 0.25
     # What the files say of their writer does not count.
     me = Path(sim.run.root).owner()

@@ -11,7 +11,7 @@ from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.errors import LongshoreError, RunNotFoundError, ServiceError
+from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError
 from longshore.model.run.report import RunReport
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.run_directory import read_card
@@ -66,7 +66,7 @@ def open_or_query(
     try:
         return open_run(reference, service=service, everywhere=everywhere, show_host=False)
     except RunNotFoundError as error:
-        if type(error) is not RunNotFoundError or not is_manager_id(reference):
+        if isinstance(error, RunUnreadableError) or not is_manager_id(reference):
             raise
         search = RunSearch(reference=reference, days=max(days, LEAST_DAYS), everywhere=everywhere, runs_only=runs_only)
         reports: list[RunReport] = []

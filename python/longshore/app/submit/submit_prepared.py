@@ -115,7 +115,7 @@ def _read_card(run: RunPaths) -> RunIdentity:
     try:
         return read_card(run)
     except RunNotFoundError as error:
-        if type(error) is not RunNotFoundError:
+        if isinstance(error, RunUnreadableError):
             raise
         if ".draft-" in run.root.name:
             raise RunNotFoundError(

@@ -66,7 +66,7 @@ def _apply_set(state: RunState, event: Steer) -> None:
 
 def describe_pause(why: str) -> str:
     """Describe the pause of a run, and what ends it."""
-    return f"PAUSED: {why}; no job starts until the run is unpaused"
+    return f"PAUSED: {why}; no job starts before 'longshore unpause'"
 
 
 def describe_throttles(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
