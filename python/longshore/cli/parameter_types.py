@@ -20,7 +20,7 @@ class NonEmptyPath(click.Path):
 
 
 class Number(click.FloatRange):
-    """Number in a range; what is not a number (``nan``) is in none."""
+    """Number in a range; refuses ``nan``."""
 
     name = "number"
 

@@ -68,7 +68,7 @@ def _sum_over_nodes(amounts: Sequence[int | None], asked: Sequence[Allocation]) 
 
 
 def _within(name: str, amount: int | None, capacity: Mapping[str, int], alone: list[str]) -> int | None:
-    """Return an amount of at most what there is; resources that are not counted here are not limited."""
+    """Return an amount, limited to the capacity where the resource is counted."""
     there = capacity.get(name)
     if amount is None or there is None or amount <= there:
         return None if amount == WHOLE_NODE_B and there is None else amount

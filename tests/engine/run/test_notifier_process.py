@@ -53,7 +53,9 @@ def test_a_notifier_that_is_being_started_is_awaited(run: RunPaths, monkeypatch:
 
 def test_a_notifier_that_does_not_come_is_given_up(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifier_process, "_START_S", 0.0)
-    wait_for_notifier(run)
+    waits = start_wait(run)
+    waits.join(60.0)
+    assert not waits.is_alive()
 
 
 def test_a_run_without_rules_is_not_awaited(run: RunPaths) -> None:

@@ -205,9 +205,9 @@ def _walk(folder: Path, unread: Unread | None = None) -> Iterator[os.DirEntry[st
 
 
 def _entries(folder: Path, unread: Unread | None = None) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, in the order of names, each with its status; what goes meanwhile is left out.
+    """Return the entries of a folder, sorted by name, each with its status.
 
-    A folder that cannot be read is added to `unread`.
+    Files that are removed meanwhile are left out. A folder that cannot be read is added to `unread`.
     """
     try:
         with os.scandir(folder) as entries:

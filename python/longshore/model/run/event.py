@@ -199,7 +199,7 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
 
     @property
     def is_plain_success(self) -> bool:
-        """Whether it is a success of which no signal and no reason is told.
+        """Whether the attempt succeeded and has neither a signal nor a reason.
 
         Readers keep these, nearly all of a run, in fewer bytes: each of them tests beside this what it has no room for.
         """
