@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
 from longshore.engine.keeper import FILES, FOLDER
@@ -91,29 +89,3 @@ def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
-
-
-def test_the_command_line_uses_the_app_through_its_api_alone() -> None:
-    """Documents, records and texts may be imported too: they do nothing by themselves."""
-    found = []
-    for path in (PACKAGE / "cli").rglob("*.py"):
-        for node in run_time_nodes(tree_of(path)):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("longshore.app"):
-                continue
-            if str(node.module).startswith(("longshore.app.documents", "longshore.app.text")):
-                continue
-            if node.module == "longshore.app":
-                assert [alias.name for alias in node.names] == ["api"]
-                continue
-            module = importlib.import_module(str(node.module))
-            found += [
-                f"{relative(path)}: {node.module}.{alias.name}"
-                for alias in node.names
-                if not is_record(getattr(module, alias.name))
-            ]
-    assert not found
-
-
-def is_record(found: object) -> bool:
-    """Whether a name is that of a class of records."""
-    return isinstance(found, type) and issubclass(found, msgspec.Struct)

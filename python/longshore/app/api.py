@@ -1,7 +1,6 @@
 """Python interface of Longshore: every use case of the command line, as a typed function.
 
-Each function imports its implementation when it is called, so that importing this module is cheap. The interface is
-one file because readers look for all use cases on one page.
+Each function imports its implementation when it is called, so that importing this module is cheap.
 
 Parameters that several functions share are described here:
 
