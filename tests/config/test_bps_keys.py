@@ -129,11 +129,11 @@ def as_yaml(key: str) -> str:
     return "".join("  " * depth + f"{step}:\n" for depth, step in enumerate(above)) + "  " * len(above) + f"{last}:"
 
 
-@pytest.mark.parametrize("key", [*KEYS, *ELSEWHERE])
-def test_the_schema_knows_every_key_of_bps(key: str) -> None:
-    root = parse_yaml(as_yaml(key), "f.yaml")
-    assert list(find_unknown_keys(root, SCHEMA, SCHEMA)) == []
-    assert check_schema(root, SCHEMA) == []
+def test_the_schema_knows_every_key_of_bps() -> None:
+    for key in [*KEYS, *ELSEWHERE]:
+        root = parse_yaml(as_yaml(key), "f.yaml")
+        assert list(find_unknown_keys(root, SCHEMA, SCHEMA)) == [], key
+        assert check_schema(root, SCHEMA) == [], key
 
 
 def test_the_schema_does_not_know_every_key() -> None:
@@ -141,10 +141,9 @@ def test_the_schema_does_not_know_every_key() -> None:
         assert list(find_unknown_keys(parse_yaml(as_yaml(key), "f.yaml"), SCHEMA, SCHEMA)), key
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_every_key_of_bps_is_documented(key: str) -> None:
+def test_every_key_of_bps_is_documented() -> None:
     comments = {".".join(place): comment for _, place, comment, _ in DOCUMENTED}
-    assert comments.get(key)
+    assert not [key for key in KEYS if not comments.get(key)]
 
 
 @pytest.mark.parametrize("key", BPS)

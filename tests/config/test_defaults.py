@@ -56,14 +56,12 @@ def config_of(*names: str, text: str = "{}") -> Config:
     return Config(merge_layers([*map(layer, names), mine]))
 
 
-@pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
-def test_every_key_has_a_comment_which_the_schema_repeats(
-    name: str, place: tuple[str, ...], comment: str, line: str
-) -> None:
-    assert comment, f"{'.'.join(place)} of {name} has no comment above it"
-    entry = described(place)
-    assert entry["description"] == comment
-    assert entry["title"]
+def test_every_key_has_a_comment_which_the_schema_repeats() -> None:
+    for name, place, comment, _ in DOCUMENTED:
+        assert comment, f"{'.'.join(place)} of {name} has no comment above it"
+        entry = described(place)
+        assert entry["description"] == comment, f"{'.'.join(place)} of {name}"
+        assert entry["title"], f"{'.'.join(place)} of {name}"
 
 
 @pytest.mark.parametrize("name", ALL_FILES)
@@ -71,11 +69,12 @@ def test_every_key_that_is_read_was_seen_as_documented(name: str) -> None:
     assert set(keys_of(plain_value(layer(name).root))) <= {place for _, place, _, _ in DOCUMENTED}
 
 
-@pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
-def test_every_example_is_a_right_value(name: str, place: tuple[str, ...], comment: str, line: str) -> None:
-    text = "\n".join([*("  " * i + f"{key}:" for i, key in enumerate(place[:-1])), "  " * (len(place) - 1) + line])
-    if not line.endswith((": ", ">-")):
-        assert check_schema(parse_yaml(text, name), SCHEMA) == []
+def test_every_example_is_a_right_value() -> None:
+    examples = [(name, place, line) for name, place, _, line in DOCUMENTED if not line.endswith((": ", ">-"))]
+    for name, place, line in examples:
+        above = ["  " * depth + f"{key}:" for depth, key in enumerate(place[:-1])]
+        text = "\n".join([*above, "  " * (len(place) - 1) + line])
+        assert check_schema(parse_yaml(text, name), SCHEMA) == [], text
 
 
 def test_the_service_of_runs_that_name_none_is_that_of_the_defaults() -> None:

@@ -86,10 +86,9 @@ def test_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest
             typed(in_one_terminal(fence.text, tmp_path), folder, status=int(fence.value) if fence.word == "exit" else 0)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    links = [link for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
-    missing = [link for link in links if not (page.parent / link).exists()]
+def test_links_lead_somewhere() -> None:
+    links = [(page, link) for page in PAGES for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
+    missing = [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()]
     assert not missing
 
 
@@ -119,19 +118,25 @@ def resolves(dotted: str) -> bool:
     return find_spec(dotted) is not None if not hasattr(import_module(module), attribute) else True
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_names_of_the_package_exist(page: Path) -> None:
-    text = page.read_text("utf-8")
-    dotted = set(_DOTTED.findall(text)) - entry_point_groups() - _LOGGERS
-    missing = {name for name in dotted if not resolves(name)}
-    missing |= {name for name in _CAMEL.findall(text) if name not in classes() | _FOREIGN}
-    assert not missing, "the page names classes or modules that do not exist (any more)"
+def test_names_of_the_package_exist() -> None:
+    known = classes() | _FOREIGN
+    missing = {}
+    for each in PAGES:
+        text = each.read_text("utf-8")
+        dotted = set(_DOTTED.findall(text)) - entry_point_groups() - _LOGGERS
+        names = {name for name in dotted if not resolves(name)} | set(_CAMEL.findall(text)) - known
+        missing |= {str(each.relative_to(ROOT)): names} if names else {}
+    assert not missing, "pages name classes or modules that do not exist (any more)"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_paths_of_the_repository_exist(page: Path) -> None:
-    prose = "".join(re.findall(r"`[^`\n]+`", page.read_text("utf-8")))
-    missing = [path for path in _PATH.findall(prose) if not (ROOT / path).exists()]
+def test_paths_of_the_repository_exist() -> None:
+    prose = {each: "".join(re.findall(r"`[^`\n]+`", each.read_text("utf-8"))) for each in PAGES}
+    missing = [
+        f"{each.relative_to(ROOT)}: {path}"
+        for each, text in prose.items()
+        for path in _PATH.findall(text)
+        if not (ROOT / path).exists()
+    ]
     assert not missing
 
 
