@@ -14,6 +14,7 @@
     |       +-- SubmissionUncertainError
     |                              4   ...... and may have accepted the run
     +-- RunNotFoundError           5   no run has that name
+    |   +-- RunNotMeantError       5   ... it may not be the run that is meant
     |   +-- RunUnreadableError     5   ... or its directory is damaged, or its format is newer
     +-- SubmissionRefusedError     6   the workload manager or Longshore refused the run
     +-- PreparationError           7   the run cannot be built
@@ -153,6 +154,14 @@ class RunNotFoundError(LongshoreError):
 
 class UnknownRunError(RunNotFoundError):
     """No run has that name."""
+
+
+class RunNotMeantError(RunNotFoundError):
+    """``@last`` is a run that the user may not mean, and the command would change it; `path` is its directory."""
+
+    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+        self.path = path
+        super().__init__(message, hint=hint)
 
 
 class RunUnreadableError(RunNotFoundError):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from tests.command import Cli
 from tests.waiting import eventually
 from tests.workflows import WriteRun
+
+import longshore
+from longshore.world.runs.registry import state_folder
 
 STATE = Path(".local/state/longshore/runs")
 
@@ -212,3 +217,28 @@ def test_one_run_that_cannot_be_read_does_not_hide_the_others(cli: Cli, runs: li
     shutil.rmtree(registry)
     registry.symlink_to(registry.name)
     assert f"the registry '{registry}' cannot be read: " in cli("report").stderr, "none is not the same as not known"
+
+
+def test_a_run_of_another_directory_is_looked_at_and_not_changed(cli: Cli, runs: list[Any], tmp_path: Path) -> None:
+    newest = runs[-1]["id"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with TemporaryDirectory() as there:
+        looked = cli("status", "@last", "--json", cwd=Path(there))
+        assert (looked.json["id"], looked.stderr.count(newest)) == (newest, 1)
+        for words in (["cancel"], ["forget"], ["archive"], ["clean"], ["notify"], ["adopt"], ["restart", "--dry-run"]):
+            ran = cli(*words, "@last", cwd=Path(there))
+            assert (ran.returncode, f"type its id: {newest}" in ran.stderr) == (5, True), words
+        with contextlib.chdir(there):
+            found = longshore.open("@last")
+        assert found.id == newest
+        for change in (found.cancel, found.restart, found.resume, found.pause):
+            with pytest.raises(longshore.LongshoreError, match=f"type its id: {newest}"):
+                change()
+    assert cli("pause", "@last", cwd=elsewhere).returncode != 5, "a parent's run"
+    for words in (["submit", "nothing.yaml"], ["submit", "--sett"], ["submitcmd", "nothing.yaml"]):
+        assert cli(*words, cwd=elsewhere).returncode
+        refused = cli("cancel", "@last", cwd=elsewhere)
+        assert (refused.returncode, "was refused at" in refused.stderr) == (5, True), words
+        assert cli("cancel", newest, cwd=elsewhere).returncode == 0
+        shutil.rmtree(Path(state_folder(), "refused"))

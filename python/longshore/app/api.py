@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,8 +122,10 @@ def submit(
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.submit import submit as implementation
+    from longshore.world.runs.find_run import recorded_refusal
 
-    return implementation.submit(path, overrides, force=force, checks=checks, progress=progress)
+    with recorded_refusal():
+        return implementation.submit(path, overrides, force=force, checks=checks, progress=progress)
 
 
 def submit_reusing(
@@ -152,16 +155,18 @@ def submit_reusing(
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.changes import reuse as implementation
+    from longshore.world.runs.find_run import recorded_refusal
 
-    return implementation.submit_reusing(
-        path,
-        overrides,
-        reference,
-        by_content=by_content,
-        dry_run=dry_run,
-        checks=checks,
-        progress=progress,
-    )
+    with nullcontext() if dry_run else recorded_refusal():
+        return implementation.submit_reusing(
+            path,
+            overrides,
+            reference,
+            by_content=by_content,
+            dry_run=dry_run,
+            checks=checks,
+            progress=progress,
+        )
 
 
 def submit_script(
@@ -180,8 +185,10 @@ def submit_script(
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.submit import submitcmd
+    from longshore.world.runs.find_run import recorded_refusal
 
-    return submitcmd.submit_script(path, overrides, with_probe=with_probe, progress=progress)
+    with recorded_refusal():
+        return submitcmd.submit_script(path, overrides, with_probe=with_probe, progress=progress)
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
@@ -277,24 +284,28 @@ def await_run(service: str) -> list[str] | None:
 # ---------------------------------------------------------------------------------------------------------- find runs
 
 
-def open_run(reference: str, *, service: str | None = None) -> OpenRun:
+def open_run(reference: str, *, service: str | None = None, acts: bool = False) -> OpenRun:
     """Open a run whose directory is on this host.
 
     Parameters
     ----------
     service
         The service that the run must belong to.
+    acts
+        The run is to be changed.
 
     Raises
     ------
     RunNotFoundError
         No such run is known, or it cannot be read.
+    RunNotMeantError
+        The run is to be changed, and ``@last`` may be another one than the user means.
     UnknownServiceError
         The run belongs to another service.
     """
     from longshore.app.runs import open_run as implementation
 
-    return implementation.open_run(reference, service=service)
+    return implementation.open_run(reference, service=service, acts=acts)
 
 
 def find_run(
@@ -304,6 +315,7 @@ def find_run(
     everywhere: bool = False,
     days: float = 0.0,
     runs_only: bool = True,
+    acts: bool = False,
 ) -> OpenRun | RunReport:
     """Open a run, or query workload managers for it if its directory is on another host.
 
@@ -319,6 +331,8 @@ def find_run(
         Include runs that ended within so many days.
     runs_only
         Exclude jobs that are no runs.
+    acts
+        As for `open_run`.
 
     Raises
     ------
@@ -327,7 +341,7 @@ def find_run(
     """
     from longshore.app.inspect.remote_runs import open_or_query
 
-    return open_or_query(reference, service=service, everywhere=everywhere, days=days, runs_only=runs_only)
+    return open_or_query(reference, service=service, everywhere=everywhere, days=days, runs_only=runs_only, acts=acts)
 
 
 def runs(query: RunQuery) -> RunList:

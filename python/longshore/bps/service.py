@@ -100,7 +100,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Run the jobs of a run that did not succeed, as they were."""
 
         def act() -> tuple[str | None, str | None, str]:
-            opened = api.open_run(str(wms_workflow_id))
+            opened = api.open_run(str(wms_workflow_id), acts=True)
             card, notes = api.restart(opened, api.plan_restart(opened, RestartChanges()))
             for note in notes:
                 _LOG.info("%s", note)
@@ -120,7 +120,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         runs: list[OpenRun | RunReport]
         if wms_id is not None:
             try:
-                runs = [api.find_run(str(wms_id), everywhere=is_global, runs_only=require_bps)]
+                runs = [api.find_run(str(wms_id), everywhere=is_global, runs_only=require_bps, acts=True)]
             except LongshoreError as error:
                 _LOG.warning("%s", _sentence(error))
                 return []
@@ -177,7 +177,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Cancel a run, and wait a minute for its end."""
 
         def act() -> tuple[bool, str]:
-            run = api.find_run(str(wms_id))
+            run = api.find_run(str(wms_id), acts=True)
             selection = JobSelection(pass_thru=pass_thru or "")
             report = api.cancel(run, selection, tell=lambda note: _LOG.info("%s", note))
             return True, "; ".join(report.notes)

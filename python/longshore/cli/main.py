@@ -107,6 +107,9 @@ _FUNCTION_NAMES: Final = {"set": "set_values"}
 """Function names of commands whose own names are unsuitable."""
 
 
+_SUBMITS: Final = frozenset({"submit", "submitcmd"})
+
+
 class OutputClosed(Exception):  # noqa: N818 - no error: the command just ends
     """Broken pipe: the reader closed the output amid a command; click would report the error itself as a failure."""
 
@@ -145,6 +148,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise OutputClosed from error
+        except (click.UsageError, UsageError) as error:
+            if ctx.invoked_subcommand in _SUBMITS:
+                from longshore.world.runs.find_run import record_refusal
+
+                record_refusal(error.format_message() if isinstance(error, click.UsageError) else error.message)
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete an option, or the name of a command without importing any."""

@@ -16,7 +16,7 @@ from longshore.client.preparation import Preparation
 from longshore.client.printed_report import PrintedReport
 from longshore.client.run import Run
 from longshore.client.terminal_progress import TerminalProgress
-from longshore.errors import UsageError
+from longshore.errors import RunNotMeantError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.values import YamlValue
 
@@ -115,12 +115,18 @@ def prepare(
 def open(reference: str | Path) -> Run:  # noqa: A001 - what a user looks for in this module
     """Open a run: by its id, the beginning of its id, its directory, or ``@last``.
 
+    If ``@last`` is a run that was submitted neither from this directory nor from a parent of it, or is older than a
+    submit from here that was refused, it can only be looked at.
+
     Raises
     ------
     RunNotFoundError
         There is no such run.
     """
-    return Run(api.open_run(str(reference)))
+    try:
+        return Run(api.open_run(str(reference), acts=True))
+    except RunNotMeantError as doubt:
+        return Run(api.open_run(str(reference)), doubt=doubt)
 
 
 def runs(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from longshore.app.job.job_details import JobDetails
     from longshore.app.job.job_explanation import JobExplanation
     from longshore.app.runs.open_run import OpenRun
+    from longshore.errors import RunNotMeantError
 
 Names = str | Iterable[str]
 """One name, or several."""
@@ -43,8 +44,9 @@ class Run:
         Notes of the submission, or of the newest restart or resume by this object; the commands print them.
     """
 
-    def __init__(self, opened: OpenRun, *, notes: Sequence[str] = ()) -> None:
+    def __init__(self, opened: OpenRun, *, notes: Sequence[str] = (), doubt: RunNotMeantError | None = None) -> None:
         self._opened = opened
+        self._doubt = doubt
         self.notes = tuple(notes)
 
     def __repr__(self) -> str:
@@ -73,6 +75,12 @@ class Run:
             lambda: api.is_over(self._opened, api.status(self._opened)),
             pause_s=every,
         )
+
+    def _to_change(self) -> OpenRun:
+        """Return the run for a method that changes it; raises `RunNotMeantError` if it may not be the one meant."""
+        if self._doubt is not None:
+            raise self._doubt
+        return self._opened
 
     @property
     def id(self) -> str:
@@ -292,7 +300,7 @@ class Run:
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
         """Cancel the run, or some of its jobs, and wait up to `wait` seconds for the end; return the report then."""
-        return PrintedReport.of(api.cancel(self._opened, _selection(jobs, labels), wait_s=wait))
+        return PrintedReport.of(api.cancel(self._to_change(), _selection(jobs, labels), wait_s=wait))
 
     def restart(
         self,
@@ -336,7 +344,7 @@ class Run:
             set=api.parse_changes(pairs) if pairs else {},
             from_labels=_names(from_labels),
         )
-        chosen = choose_changes(self._opened, with_changes=with_changes)
+        chosen = choose_changes(self._to_change(), with_changes=with_changes)
         if chosen.warning:
             warnings.warn(chosen.warning, UserWarning, stacklevel=2)
         plan = api.plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
@@ -371,7 +379,7 @@ class Run:
         >>> longshore.open("@last").resume()
         True
         """
-        found = api.resume(self._opened, take_over=take_over, force=force, loss_accepted=accept_loss)
+        found = api.resume(self._to_change(), take_over=take_over, force=force, loss_accepted=accept_loss)
         self.notes = found.notes
         self._opened = api.open_run(str(self._opened.run.root))
         return found.has_started
@@ -410,7 +418,7 @@ class Run:
         set: Mapping[str, str] | None = None,  # noqa: A002 - the name of the field
     ) -> RunReport:
         order = Intervention(act=act, selection=_selection(jobs, labels), set=set or {})
-        return PrintedReport.of(api.steer(self._opened, order))
+        return PrintedReport.of(api.steer(self._to_change(), order))
 
 
 def _selection(jobs: Names, labels: Names) -> JobSelection:

@@ -125,7 +125,12 @@ def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number
 
 def test_a_run_that_is_named_twice_is_cleaned_once(tmp_path: Path) -> None:
     old_run(tmp_path / "run", set(CACHES))
-    plan = plan_clean(CleanRequest(references=[str(tmp_path / "run"), "@last", f"{tmp_path}/./run/"]), now=AFTER)
+    plan = plan_clean(
+        CleanRequest(
+            references=[str(tmp_path / "run"), read_card(RunPaths(tmp_path / "run")).id, f"{tmp_path}/./run/"]
+        ),
+        now=AFTER,
+    )
     assert len(plan.files) == len(CACHES)
 
 

@@ -18,7 +18,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
 from longshore.world.archives.archive_names import is_archive
-from longshore.world.runs.find_run import find_run
+from longshore.world.runs.find_run import LAST_RUN, find_run
 from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.registry import (
     RegistryEntry,
@@ -57,7 +57,13 @@ class ForgottenRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     """Register runs from run directories or archives, or from all run directories below the given folders."""
-    return [outcome for path in paths for outcome in _adopt_below(Path(os.path.realpath(path)))]
+    return [outcome for path in paths for outcome in _adopt_below(_path_to_adopt(path))]
+
+
+def _path_to_adopt(path: Path) -> Path:
+    if str(path) == LAST_RUN and not os.path.lexists(path):
+        return find_run(LAST_RUN, acts=True).root
+    return Path(os.path.realpath(path))
 
 
 def forget_run(reference: str, *, force: bool) -> ForgottenRun:
@@ -184,7 +190,7 @@ def _registered_run(reference: str) -> tuple[str, str]:
     if has_entry(reference):
         entry = read_entry(reference)
         return reference, entry.path if entry else ""
-    root = find_run(reference).root
+    root = find_run(reference, acts=True).root
     try:
         name = read_card(RunPaths(root)).id
     except LongshoreError:

@@ -56,15 +56,22 @@ def merge_runs(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[R
 
 
 def open_or_query(
-    reference: str, *, service: str | None, everywhere: bool = False, days: float = 0.0, runs_only: bool = True
+    reference: str,
+    *,
+    service: str | None,
+    everywhere: bool = False,
+    days: float = 0.0,
+    runs_only: bool = True,
+    acts: bool = False,
 ) -> OpenRun | RunReport:
     """Open a run; if its directory is not here, return its workload manager's report.
 
     `reference` and `service` are those of `open_run`. `everywhere` searches all queues; `days` limits the history;
-    `runs_only` ignores jobs that are no runs. Raises `RunNotFoundError` if the run is unknown to both.
+    `runs_only` ignores jobs that are no runs; `acts` is that of `open_run`. Raises `RunNotFoundError` if the run is
+    unknown to both.
     """
     try:
-        return open_run(reference, service=service, everywhere=everywhere, show_host=False)
+        return open_run(reference, service=service, everywhere=everywhere, show_host=False, acts=acts)
     except RunNotFoundError as error:
         if isinstance(error, RunUnreadableError) or not is_manager_id(reference):
             raise

@@ -136,7 +136,8 @@ class _UnopenedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun | _UnopenedRun]:
-    for opened in {each.run.root: each for each in map(open_run, request.references)}.values():
+    named = [open_run(reference, acts=True) for reference in request.references]
+    for opened in {each.run.root: each for each in named}.values():
         if archive_of(opened.run) is None and not is_own_run(opened.directory):
             raise SubmissionRefusedError(
                 f"'{opened.directory}' belongs to the user '{read_owner(opened.directory).name}'",

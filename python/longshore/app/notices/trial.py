@@ -16,7 +16,7 @@ from longshore.app.notices.deliveries import Deliveries, Delivery
 from longshore.app.runs.open_run import open_run
 from longshore.config.profile.notices import SECTION, no_rules_error, read_notices
 from longshore.engine.rundir.notice_log import read_notice_rules
-from longshore.errors import RunNotFoundError
+from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeRule
 from longshore.world.archives.archive_names import is_archive
 from longshore.world.runs.owner import Access, require_access
@@ -51,7 +51,9 @@ def try_notices(
         with TemporaryDirectory(prefix="longshore-notify-") as folder:
             return _try_rules(name, path.name, rules, Path(folder), show)
     try:
-        opened = open_run(name)
+        opened = open_run(name, acts=True)
+    except RunNotMeantError:
+        raise
     except RunNotFoundError as error:
         if os.path.lexists(name):
             raise

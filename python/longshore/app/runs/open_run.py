@@ -167,15 +167,21 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def open_run(
-    reference: str, *, service: str | None = None, everywhere: bool = False, show_host: bool = True
+    reference: str,
+    *,
+    service: str | None = None,
+    everywhere: bool = False,
+    show_host: bool = True,
+    acts: bool = False,
 ) -> OpenRun:
     """Open a run by id, beginning of an id, path, or ``@last``.
 
     `service` is the expected service. `everywhere` searches all queues of its workload manager for an unknown id.
-    With `show_host`, the error for a run of another host names its directory. Raises `RunNotFoundError` if the run does
-    not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
+    With `show_host`, the error for a run of another host names its directory. With `acts`, the run is to be changed.
+    Raises `RunNotFoundError` if the run does not exist or cannot be read, `RunNotMeantError` if `acts` and ``@last``
+    may be another run than the user means, `UnknownServiceError` if it belongs to another service.
     """
-    run = _find(reference, service, everywhere=everywhere, show_host=show_host)
+    run = _find(reference, service, everywhere=everywhere, show_host=show_host, acts=acts)
     try:
         run = current_run(run)
         is_packed = is_archive(run.root)
@@ -218,10 +224,10 @@ def is_manager_id(reference: str) -> bool:
     return reference[:1].isdigit() or reference.count("#") == 2
 
 
-def _find(reference: str, service: str | None, *, everywhere: bool, show_host: bool) -> RunPaths:
+def _find(reference: str, service: str | None, *, everywhere: bool, show_host: bool, acts: bool) -> RunPaths:
     """Find a run's directory; an unknown id is looked up at its workload manager."""
     try:
-        return find_run(reference)
+        return find_run(reference, acts=acts)
     except RunNotFoundError:
         if not is_manager_id(reference):
             raise

@@ -29,7 +29,7 @@ from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
 from longshore.world.host import host_name, user_name, working_directory
-from longshore.world.runs.find_run import hint_reference
+from longshore.world.runs.find_run import hint_reference, run_of_this_job
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
@@ -104,7 +104,9 @@ def _submit_locked(prepared: PreparedRun, progress: RecordingProgress) -> Submit
     # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
     progress.stage("submitting the run")
     with lock_folder(run.root):
-        card = msgspec.structs.replace(read_card(run), submitted_from=working_directory())
+        card = msgspec.structs.replace(
+            read_card(run), submitted_from=working_directory(), submitted_in=run_of_this_job()
+        )
         submission = recover_submission(run, card, prepared.service, progress)
         if submission is None:
             refuse_if_submitted(run, card, prepared.service)

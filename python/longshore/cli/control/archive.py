@@ -32,7 +32,7 @@ def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> No
 
     With --remove, the id of the run leads to the archive from then on.
     """
-    result = api.archive(api.open_run(run), output, remove=remove, progress=LogProgress())
+    result = api.archive(api.open_run(run, acts=True), output, remove=remove, progress=LogProgress())
     if as_json:
         from longshore.app.documents.upkeep import archive_document
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.contract.intervention import JobSelection
     from longshore.model.run.report import RunReport
+
+
+_ASKS_ABOVE: Final = 10
+"""Active jobs that are cancelled at a terminal without a question."""
 
 
 class CancelOptions(OptionRecord, frozen=True, kw_only=True):
@@ -52,7 +56,9 @@ class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
 @run_option(required=False)
 @SERVICE
 @click.option("--user", metavar="NAME", help="All runs of a user that are not over.")
-@click.option("--yes", is_flag=True, help="Do not ask before the runs of a user are cancelled.")
+@click.option(
+    "--yes", is_flag=True, help=f"Do not ask before the runs of a user, or more than {_ASKS_ABOVE} jobs, are cancelled."
+)
 @click.option(
     "--job", "jobs", multiple=True, metavar="NAME", help="Only that job; its descendants are PRUNED. Can be repeated."
 )
@@ -84,8 +90,11 @@ def command(
         hint = f"'longshore report --user {options.user}' lists the runs of a user"
         more = "." if options.is_global else "; '--global' searches all queues of the workload manager."
         raise RunNotFoundError(f"no run of the user '{options.user}' is live", hint=hint + more)
-    if not run and not options.yes:
-        _confirm(runs)
+    if not options.yes:
+        if run:
+            confirm_jobs(runs[0], selection)
+        else:
+            _confirm(runs)
     reports = [_cancel(opened, selection, options) for opened in runs]
     if options.as_json:
         from longshore.app.documents.run import cancel_document
@@ -97,7 +106,7 @@ def command(
 def _find_runs(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
     service, everywhere = options.wms_service_class, options.is_global
     if run:
-        return [api.find_run(run, service=service, everywhere=everywhere, runs_only=options.require_bps)]
+        return [api.find_run(run, service=service, everywhere=everywhere, runs_only=options.require_bps, acts=True)]
     found, notes = api.runs_of_user(options.user or "", service=service, everywhere=everywhere)
     print_notes(notes)
     return found
@@ -110,6 +119,28 @@ def _confirm(runs: list[OpenRun | RunReport]) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{len(runs)} runs would be cancelled; without a terminal that requires --yes.")
     click.confirm(f"Cancel these {len(runs)} runs?", abort=True, err=True)
+
+
+def confirm_jobs(opened: OpenRun | RunReport, selection: JobSelection) -> None:
+    """Ask a person before many jobs are cancelled; a script is not asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    from longshore.model.run.report import RunReport
+    from longshore.model.run.states import TERMINAL_STATES
+
+    if selection.jobs and len(selection.jobs) <= _ASKS_ABOVE and not selection.labels:
+        return
+    labels = (opened if isinstance(opened, RunReport) else api.status(opened)).labels
+    active = sum(
+        count
+        for label, counts in labels.items()
+        if selection.everything or label in selection.labels
+        for state, count in counts.items()
+        if state not in TERMINAL_STATES
+    ) + len(selection.jobs)
+    if active > _ASKS_ABOVE:
+        name = " ".join(_id_and_name(opened))
+        click.confirm(f"Cancel {active} jobs of run {name} that are not over?", abort=True, err=True)
 
 
 def _id_and_name(opened: OpenRun | RunReport) -> tuple[str, str]:

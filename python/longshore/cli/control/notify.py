@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
 
 def _open_run(name: str) -> OpenRun:
     try:
-        return api.open_run(name)
+        return api.open_run(name, acts=True)
     except RunNotFoundError as error:
         # Unlike that of `Path`, it gives an answer for names that are too long.
         if os.path.isfile(name):  # noqa: PTH113

@@ -114,7 +114,7 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     """
     from longshore.contract.intervention import JobSelection, RestartChanges
 
-    opened = api.open_run(run, service=run_options.wms_service_class)
+    opened = api.open_run(run, service=run_options.wms_service_class, acts=True)
     requests, sets = api.split_sets(options.pairs, opened)
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),

@@ -38,7 +38,7 @@ def command(ctx: click.Context, /, *, run: str | None, everything: bool, options
     if everything and (options.take_over or options.force or options.accept_loss):
         raise click.UsageError("--take-over, --force and --accept-loss require one run, whose state you have checked.")
     if run:
-        opened = api.open_run(run)
+        opened = api.open_run(run, acts=True)
         result = api.resume(opened, take_over=options.take_over, force=options.force, loss_accepted=options.accept_loss)
         outcomes = [(opened, result)]
     else:

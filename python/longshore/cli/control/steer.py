@@ -89,7 +89,7 @@ def set_values(
 
 def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
     """Apply the intervention, and print its outcome."""
-    opened = api.open_run(run)
+    opened = api.open_run(run, acts=True)
     report = api.steer(opened, intervention)
     if as_json:
         from longshore.app.documents.run import steer_document

@@ -22,4 +22,4 @@ def command(ctx: click.Context, /, run: str | None, by: str, standby: str | None
         return
     if run is None:
         raise click.MissingParameter(ctx=ctx, param=next(each for each in ctx.command.params if each.name == "run"))
-    api.drive(api.open_run(run), by)
+    api.drive(api.open_run(run, acts=True), by)

@@ -76,7 +76,8 @@ def hash_identity(card: RunIdentity) -> str:
     # Commands that look hash nothing.
     from hashlib import sha256
 
-    return sha256(msgspec.json.encode(msgspec.structs.replace(card, submissions=(), submitted_from=""))).hexdigest()
+    prepared = msgspec.structs.replace(card, submissions=(), submitted_from="", submitted_in="")
+    return sha256(msgspec.json.encode(prepared)).hexdigest()
 
 
 def describe_difference(size: int, before: FileDigest) -> str:

@@ -44,6 +44,8 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     submissions: tuple[Submission, ...] = ()
     submitted_from: str = ""
     """Working directory of the command that submitted it, without symbolic links; empty if unknown."""
+    submitted_in: str = ""
+    """Directory of the run whose job submitted it; empty if a person did."""
     id_links: str | None = None
     """Directory with a link named by the id of each submission."""
 

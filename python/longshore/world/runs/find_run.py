@@ -1,29 +1,49 @@
-"""Finds the directory of a run by its id, the beginning of its id, a path, or ``@last``."""
+"""Finds the directory of a run by its id, the beginning of its id, a path, or ``@last``.
+
+Commands that change a run take ``@last`` only where it is sure which run a user means. So this module also records
+the submits that were refused: who types ``@last`` after one means the run that there is not.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.contract.context import RunPaths
-from longshore.errors import LongshoreError, RunNotFoundError, UnknownRunError
+from longshore.errors import (
+    LongshoreError,
+    RunNotFoundError,
+    RunNotMeantError,
+    SubmissionUncertainError,
+    UnknownRunError,
+)
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.archives.archive_names import archive_suffix
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.presence import real_path
+from longshore.world.files.read_file import read_file
 from longshore.world.host import working_directory
 from longshore.world.runs.mirrors import shown_directory
-from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path
+from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path, state_folder
 from longshore.world.runs.run_directory import read_card
 
 LOG: Final = logging.getLogger(__name__)
 LAST_RUN: Final = "@last"
-"""Reference to the last run that was submitted from the working directory, else to the last of all."""
+"""Reference to the last run that was submitted from the working directory, a parent of it, or elsewhere."""
 _MOST_IDS: Final = 8
 """Ids that an error names at most."""
 _REFERENCE_HINT: Final = (
@@ -31,10 +51,37 @@ _REFERENCE_HINT: Final = (
 )
 
 
+class RefusedSubmit(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest submit of a directory, if it made no run: when, why, and whether it was refused or interrupted."""
+
+    at: float
+    why: str
+    how: str = "refused"
+
+
 def newest_runs(entries: Iterable[RegistryEntry]) -> list[RegistryEntry]:
-    """Return the runs that `LAST_RUN` may mean, the best first: those submitted from here, then all, newest first."""
-    here = working_directory()
-    return sorted(entries, key=lambda entry: (_is_from(entry, here), entry.created_at, entry.id), reverse=True)
+    """Return the runs that `LAST_RUN` may mean, the best first.
+
+    These are the runs that were submitted from here, then from the nearest parent, then all others, each newest first.
+    A person means runs that persons submitted, and a job those that jobs of the same run submitted.
+    """
+    here, outer = working_directory(), run_of_this_job()
+    return sorted(
+        entries,
+        key=lambda entry: (
+            _nearness(entry, here) > 0,
+            entry.submitted_in == outer,
+            _nearness(entry, here),
+            entry.created_at,
+            entry.id,
+        ),
+        reverse=True,
+    )
+
+
+def run_of_this_job() -> str:
+    """Return the directory of the run whose job this process belongs to; empty outside of jobs."""
+    return os.environ.get("LONGSHORE_JOB_RUN_DIR", "")
 
 
 def run_reference(run: RunPaths, card: RunIdentity) -> str:
@@ -50,10 +97,11 @@ def hint_reference(run: RunPaths) -> str:
         return shlex.quote(str(run.root))
 
 
-def find_run(reference: str) -> RunPaths:
+def find_run(reference: str, *, acts: bool = False) -> RunPaths:
     """Find the directory of a run by its id, a unique prefix of the id, a path, or ``@last``.
 
-    Raises `RunNotFoundError` when no run, or more than one, matches.
+    With `acts`, the run is to be changed. Raises `RunNotFoundError` when no run, or more than one, matches, and
+    `RunNotMeantError` if ``@last`` may be another run than the user means, and `acts`.
     """
     by_id = read_entry(reference) if reference.isalnum() else None
     if by_id:
@@ -64,7 +112,7 @@ def find_run(reference: str) -> RunPaths:
         return RunPaths(real_path(reference))
     known = list(read_entries())
     if reference == LAST_RUN:
-        return _find_last(known)
+        return _find_last(known, acts=acts)
     if by_other_id := [entry for entry in known if not {reference, f"{reference}.0"}.isdisjoint(entry.other_ids)]:
         # A workload manager that was reinstalled counts its ids from the beginning again.
         return RunPaths(Path(max(by_other_id, key=lambda entry: (entry.created_at, entry.id)).path))
@@ -82,21 +130,97 @@ def find_run(reference: str) -> RunPaths:
     raise UnknownRunError(f"no run '{reference}' is known", hint=hint)
 
 
-def _find_last(known: Sequence[RegistryEntry]) -> RunPaths:
-    if not known:
+@contextmanager
+def recorded_refusal() -> Iterator[None]:
+    """Record that the submit in the body was refused, for the directory that it was typed in."""
+    folder = working_directory()
+    try:
+        yield
+    except SubmissionUncertainError:
+        # The run has its id, and may be live.
+        raise
+    except KeyboardInterrupt as interrupt:
+        if str(interrupt).startswith("nothing was submitted"):
+            record_refusal(str(interrupt), folder, how="interrupted")
+        raise
+    except Exception as error:
+        record_refusal(error.message if isinstance(error, LongshoreError) else str(error), folder)
+        raise
+    if folder and not run_of_this_job():
+        with suppress(OSError):
+            remove_file(_refusal_path(folder))
+
+
+def record_refusal(why: str, folder: str = "", *, how: str = "refused") -> None:
+    """Record a refused submit for a directory, by default this one; a job's is none of the user's."""
+    folder = folder or working_directory()
+    if not folder or run_of_this_job():
+        return
+    path = _refusal_path(folder)
+    text = why.encode(errors="replace").decode().split("\n")[0]
+    with suppress(OSError):
+        make_folders(path.parent)
+        write_atomically(path, msgspec.json.encode(RefusedSubmit(at=time.time(), why=text, how=how)))
+
+
+def _refusal_path(folder: str) -> Path:
+    return state_folder() / "refused" / f"{sha256(os.fsencode(folder)).hexdigest()[:32]}.json"
+
+
+def _read_refusal(folder: str) -> RefusedSubmit | None:
+    try:
+        return msgspec.json.decode(read_file(_refusal_path(folder)), type=RefusedSubmit) if folder else None
+    except (OSError, *DECODE_ERRORS):
+        return None
+
+
+def _find_last(known: Sequence[RegistryEntry], *, acts: bool) -> RunPaths:
+    here = working_directory()
+    refused = _read_refusal(here)
+    last = newest_runs(known)[0] if known else None
+    if refused is not None and (last is None or last.created_at < refused.at):
+        when = f"the last submit from this directory was {refused.how} at {format_timestamp(refused.at)}"
+        if acts or last is None:
+            raise RunNotMeantError(
+                f"{when}, so '{LAST_RUN}' is no run: {refused.why}",
+                path=last.path if last else "",
+                hint=f"The run before it is {_describe(last)}. If you mean that one, type its id: {last.id}"
+                if last
+                else _REFERENCE_HINT,
+            )
+        _note(f"{when}: '{LAST_RUN}' is the run before it, {_describe(last)}")
+        return RunPaths(Path(last.path))
+    if last is None:
         raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
-    last = newest_runs(known)[0]
-    if not _is_from(last, working_directory()):
-        _tell_elsewhere(last.id, last.submitted_from)
+    nearness = _nearness(last, here)
+    if acts and (not nearness or last.submitted_in not in {"", run_of_this_job()}):
+        by_job = " by a person" if nearness else ""
+        raise RunNotMeantError(
+            f"no run was submitted{by_job} from this directory or a parent of it, so '{LAST_RUN}' may not be the run "
+            "that you mean",
+            path=last.path,
+            hint=f"The newest run is {_describe(last)}. If you mean that one, type its id: {last.id}",
+        )
+    if last.submitted_from != here or not here:
+        what = "'{}' is {}" if nearness else "no run was submitted from this directory: '{}' is the newest of all, {}"
+        _note(what.format(LAST_RUN, _describe(last)))
     return RunPaths(Path(last.path))
 
 
-def _is_from(entry: RegistryEntry, folder: str) -> bool:
-    return bool(folder) and entry.submitted_from == folder
+def _nearness(entry: RegistryEntry, folder: str) -> int:
+    """Return a number for a run that was submitted from a folder or a parent of it, larger if nearer; 0 for others."""
+    start = entry.submitted_from
+    is_near = bool(folder and start) and (start == folder or folder.startswith(f"{start.rstrip('/')}/"))
+    return len(start) if is_near else 0
+
+
+def _describe(entry: RegistryEntry) -> str:
+    place = f", submitted from '{entry.submitted_from}'" if entry.submitted_from else ""
+    by = f" by a job of '{entry.submitted_in}'" if entry.submitted_in else ""
+    return f"'{entry.id}' ({entry.name}){place}{by}"
 
 
 @lru_cache(maxsize=64)
-def _tell_elsewhere(run: str, folder: str) -> None:
-    """Log that `LAST_RUN` is a run of another directory, once."""
-    place = f", submitted from '{folder}'" if folder else ""
-    LOG.warning("no run was submitted from this directory: '%s' is '%s', the newest of all%s", LAST_RUN, run, place)
+def _note(text: str) -> None:
+    """Log a note on `LAST_RUN`, once."""
+    LOG.warning("%s", text)

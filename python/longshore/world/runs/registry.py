@@ -43,6 +43,8 @@ class RegistryEntry(
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
     submitted_from: str = ""
     """Working directory of the command that submitted the run; empty if unknown."""
+    submitted_in: str = ""
+    """Directory of the run whose job submitted it; empty if a person did."""
     is_found: bool = False
     """Whether a command that named the directory registered the run, rather than `submit` or `adopt`."""
 
@@ -57,6 +59,7 @@ class RegistryEntry(
             created_at=card.created_at,
             other_ids=card.other_ids,
             submitted_from=card.submitted_from,
+            submitted_in=card.submitted_in,
             is_found=is_found,
         )
 
