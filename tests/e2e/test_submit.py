@@ -218,6 +218,25 @@ def test_a_fresh_empty_tmpdir_that_goes(cli: Cli, write_run: WriteRun) -> None:
     assert folders[0] != folders[1]
 
 
+def test_the_run_directory_has_one_path_wherever_a_job_runs(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    line = "echo {submitPath} $LOGS {logs}; ls {submitPath}/workflow.jsonl"
+    (tmp_path / "run.yaml").write_text(
+        "submitPath: sub/{payloadName}\npayloadName: p\nworkingDirectory: '${PWD}/elsewhere'\n"
+        f"logs: '{{submitPath}}/logs'\nenvironment: {{LOGS: '{{submitPath}}/logs'}}\nfinalJob: {{command1: '{line}'}}\n"
+        f"pipeline:\n  tasks:\n    line: {{command: '{line}'}}\n"
+        "    words: {command: [ls, '{submitPath}/workflow.jsonl']}\n",
+        "utf-8",
+    )
+    ran = cli("submit", "run.yaml", "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    root = tmp_path / "sub" / "p"
+    logs = {path.name: path.read_text("utf-8") for path in root.glob("logs/*/00/*.log")}
+    assert logs["line.1.log"] == f"{root} {root}/logs {root}/logs\n{root}/workflow.jsonl\n"
+    assert logs["words.1.log"] == f"{root}/workflow.jsonl\n"
+    assert f"\n{root} {root}/logs {root}/logs\n" in logs["finalJob.1.log"]
+
+
 def test_outputs_inside_the_run_directory(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         "payloadName: p\npipeline: {tasks: {make: {command: 'echo made > {out}', outputs: {out: '{place}/a.txt'}}}}\n"

@@ -110,7 +110,7 @@ class ExistingRun(msgspec.Struct, frozen=True, kw_only=True):
             )
         values: dict[str, YamlValue] = {"bps_defined": {"uniqProcName": self.name}}
         if Path(configuration.text("submitPath")).absolute() != self.root:
-            # Else it stays as written: commands have the text of its variables.
+            # Else it stays as written, in what the run records of its configuration.
             values["submitPath"] = str(self.root)
         return configuration.with_top_layer(make_layer(values, "run directory", LayerRank.COMMAND_LINE))
 
@@ -166,6 +166,8 @@ def resolve_draft(
         # The environment is not the user's configuration, and a variable left out does no harm by itself.
         inform(progress, fact)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
+    # As BPS has it: a job that runs elsewhere must not take the path, or a variable in it, for one of its own place.
+    configuration = configuration.with_values({"submitPath": str(paths.root)})
     context = service_context(configuration, service, paths, is_static=static is not None)
     if with_probe and static is None:
         context = msgspec.structs.replace(context, probe=probe(service, context))
