@@ -100,12 +100,16 @@ def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
 @pytest.mark.bulk
 @pytest.mark.timeout(END_S)
 def test_a_failure_under_parsl_is_told(shell: BpsShell) -> None:
-    text = RETRIED.replace("echo {visit} $A > {raw}", "test {visit} = 1 && echo {visit} > {raw} || exit 3") + PARSL
+    command = "test {visit} = 1 && echo {visit} > {raw} || (echo 'try {wmsAttemptNum}'; exit 3)"
+    text = RETRIED.replace("echo {visit} $A > {raw}", command) + PARSL
     run = submitted(shell, text)
     wait_until(lambda: phase_of(run) == "ended")
     assert shell("longshore", "status", run, check=False).returncode == 19
     report = shell("longshore", "report", "--id", run, "--return-exit-codes").stdout
     assert "Plug-in: ended" in report
+    tries = [path.read_text("utf-8") for path in sorted((run / "logs").glob("isr/*/isr_2.*.log"))]
+    assert tries == [f"try {number}\n" for number in range(len(tries))]
+    assert len(tries) > 1
     found = counted(shell, run)
     assert found["isr"] == {"SUCCEEDED": 1, "FAILED": 1}
     assert found["sum"].keys() <= {"PRUNED", "DELETED"}

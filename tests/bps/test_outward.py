@@ -118,7 +118,8 @@ def test_failed_jobs_have_exit_codes_and_run_again_after_their_cause_is_gone(she
         WORKFLOW
         + """
 workflow = GenericWorkflow("fails")
-workflow.add_job(job("a", "first", "test -e cure || exit 3"))
+text = "echo <WMS:attemptNum> $TRY >> tries; test -e cure || exit 3"
+workflow.add_job(job("a", "first", text, environment={"TRY": "e<WMS:attemptNum>"}))
 workflow.add_job(job("b", "second", "echo done > done"), parent_names="a")
 service, run, folder = submitted(workflow, requestMemory=100)
 failed = over(service, run.run_id)
@@ -129,11 +130,13 @@ ended = over(service, str(folder))
 print(json.dumps({
     "failed": failed.state.name, "codes": failed.exit_code_summary, "listed": before,
     "restart": [new == run.run_id, name, message], "ended": ended.state.name, "again": service.restart(str(folder)),
+    "tries": next(path.read_text() for path in Path.cwd().rglob("tries")),
 }))
 """
     )
     assert (found["failed"], found["ended"]) == ("FAILED", "SUCCEEDED")
     assert found["codes"] == {"first": [3], "second": []}
+    assert found["tries"] == "0 e0\n1 e1\n"
     assert found["listed"] == []
     assert found["restart"] == [True, "fails", ""]
     assert found["again"][:2] == [None, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,42 @@ def test_a_removed_job_runs_again_only_where_that_is_wanted(condor_site: CondorS
     assert (removed["name"], removed["reason"].partition(" (")[0]) == ("a", "making room")
     assert "making room" in condor_site.cli("explain", run, "a").stdout
     assert [each["cause"] for each in condor_site.attempts(run, "b")] == ["CANCELLED", None]
+
+
+def test_the_number_of_an_attempt_counts_all_starts(condor_site: CondorSite) -> None:
+    notes, go, good = (condor_site.folder / name for name in ("notes", "go", "good"))
+    command = f"echo {{jobName}} '{{wmsAttemptNum}}' $TRY >> {notes}; while ! test -e {go}; do sleep 0.2; done"
+    run = condor_site.begin(
+        "numberOfRetries: 3\nretryUnlessExit: null\nenvironment: {TRY: 'e{wmsAttemptNum}'}\n"
+        f'runQuantumCommand: "{command}; test -e {good}"\n'
+        "retryOn: {operator: true}\n"
+        f"finalJob: {{command1: 'echo finalJob {{wmsAttemptNum}} $TRY >> {notes}'}}\n",
+        {"a": ("A", []), "b": ("B", [])},
+    )
+
+    def tries(name: str) -> list[str]:
+        lines = notes.read_text("utf-8").splitlines() if notes.exists() else []
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
+
+    until(lambda: tries("a") and tries("b"), "both run")
+    # A job that had hardly run is slow to be started again.
+    time.sleep(2.5)
+    condor_site.pool.run("condor_hold", condor_site.job(run, "a"))
+    condor_site.pool.run("condor_release", condor_site.job(run, "a"))
+    condor_site.pool.run("condor_rm", condor_site.job(run, "b"))
+    until(lambda: len(tries("a")) == len(tries("b")) == 2, "one was started again, and the other submitted again")
+    go.touch()
+    # They fail, and are retried until no retry is left.
+    condor_site.ended(run)
+    before = {name: len(tries(name)) for name in ("a", "b")}
+    assert min(before.values()) > 2
+    good.touch()
+    assert condor_site.cli("restart", run).returncode == 0
+    assert condor_site.ended(run)["state"] == "SUCCEEDED"
+    for name in ("a", "b", "finalJob"):
+        found = tries(name)
+        assert len(found) == before.get(name, 1) + 1
+        assert found == [f"{number} e{number}" for number in range(len(found))]
 
 
 def test_holds_and_removals_by_hand(condor_site: CondorSite) -> None:

@@ -20,10 +20,13 @@ from longshore.app.submit.fingerprint import merged_config_path
 from longshore.bps.stored_workflow import ExportedJob, StoredWorkflow
 from longshore.contract.context import RunPaths, log_path
 from longshore.model.workflow.job_groups import Ordering
+from longshore.plan.job_commands import fill_attempt
 
 RECORDER: Final = "wms/record-job"
 RECORDS: Final = "wms/records"
 """Paths relative to the run directory."""
+ATTEMPT_WORD: Final = "%LONGSHORE_JOB_ATTEMPT_NUM%"
+"""For the program that records jobs, the mark of the attempt's number in a command and in variables."""
 
 
 def export_workflow(stored: StoredWorkflow, root: Path, *, records: bool) -> GenericWorkflow:
@@ -55,8 +58,11 @@ def export_workflow(stored: StoredWorkflow, root: Path, *, records: bool) -> Gen
 
 
 def _generic_job(job: ExportedJob, root: Path, number: int | None) -> GenericWorkflowJob:
-    program, arguments = job.program, job.arguments
+    program, arguments, environment = job.program, job.arguments, dict(job.environment)
     if number is not None:
+        # The shell of a plug-in must not take the mark for a redirection.
+        arguments = fill_attempt(arguments, ATTEMPT_WORD)
+        environment = {name: fill_attempt(value, ATTEMPT_WORD) for name, value in environment.items()}
         log = log_path(number, job.name, job.label, 1).removesuffix(".1.log")
         recorder = [str(root / RECORDER), str(root / RECORDS), str(number), job.folder, str(root / log)]
         program, arguments = "/bin/sh", f"{shlex.join(recorder)} {program} {arguments}".rstrip()
@@ -69,7 +75,7 @@ def _generic_job(job: ExportedJob, root: Path, number: int | None) -> GenericWor
         tags=dict(job.tags),
         executable=GenericWorkflowExec(Path(program).name, src_uri=program, transfer_executable=False),
         arguments=arguments,
-        environment=dict(job.environment),
+        environment=environment,
     )
     for key, value in job.values.items():
         setattr(made, key, value)

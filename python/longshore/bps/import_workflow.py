@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from lsst.ctrl.bps import (
 )
 
 from longshore.bps.import_orderings import OrderingCollector
-from longshore.config.values.templates import undelay_env
+from longshore.config.values.templates import ATTEMPT_MARK, WMS_HINT, undelay_env
 from longshore.errors import PreparationError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
@@ -28,8 +29,8 @@ from longshore.model.workflow.workflow import Workflow
 SettingsCompiler: TypeAlias = Callable[[GenericWorkflowJob], JobSettings]
 """Makes the settings of a job from its attributes."""
 _RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
-_PLACEHOLDERS: Final = {"<WMS:attemptNum>": "<ENV:LONGSHORE_JOB_ATTEMPT>"}
-"""What BPS leaves to the workload manager, in Longshore's words."""
+_WMS: Final = re.compile(r"<WMS:[^<>]*>")
+"""What BPS leaves to the workload manager."""
 
 
 def import_workflow(
@@ -133,14 +134,12 @@ class _Importer:
         except (KeyError, IndexError, ValueError) as error:
             raise PreparationError(f"the arguments of job '{job.name}' have no value for {error}") from error
         line = f"{self._program(str(program))} {arguments}".rstrip()
-        for mark, ours in _PLACEHOLDERS.items():
-            line = line.replace(mark, ours)
-        if "<WMS:" in line:
-            mark = line[line.index("<WMS:") :].partition(">")[0]
-            raise PreparationError(
-                f"job '{job.name}' uses '{mark}>', which only another workload manager replaces",
-                hint="'{wmsAttemptNum}' has a value here; leave others out.",
-            )
+        for text in (line, *map(str, (job.environment or {}).values())):
+            if others := set(_WMS.findall(text)) - {ATTEMPT_MARK}:
+                raise PreparationError(
+                    f"job '{job.name}' uses '{min(others)}', which only another workload manager replaces",
+                    hint=WMS_HINT,
+                )
         return undelay_env(line)
 
     def _program(self, program: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.bps.export_workflow import RECORDS
+from longshore.bps.export_workflow import ATTEMPT_WORD, RECORDS
 from longshore.contract.context import RunPaths
 from longshore.contract.service import JobStatus
 from longshore.engine.rundir.job_table import JobTable
@@ -38,6 +38,32 @@ while ! mkdir "$records/$number.$attempt" 2>/dev/null; do
 done
 LONGSHORE_JOB_ATTEMPT=$attempt
 export LONGSHORE_JOB_ATTEMPT
+# Puts the number of the attempt, from 0, in the place of its mark.
+mark=MARK
+fill() {
+    text=
+    while :; do
+        case $word in
+        *"$mark"*) text=$text${word%%"$mark"*}$((attempt - 1)) ;;
+        *) break ;;
+        esac
+        word=${word#*"$mark"}
+    done
+    text=$text$word
+}
+left=$#
+while [ "$left" -gt 0 ]; do
+    word=$1
+    shift
+    fill
+    set -- "$@" "$text"
+    left=$((left - 1))
+done
+for name in $(env | sed -n "s/^\\([A-Za-z_][A-Za-z0-9_]*\\)=.*$mark.*/\\1/p"); do
+    eval "word=\\$$name"
+    fill
+    export "$name=$text"
+done
 at=$records/$number.$attempt
 mkdir -p "${log%/*}" && exec >"$log.$attempt.log" 2>&1
 printf '%s %s\\n' "$(date +%s)" "$(uname -n)" >"$at/new" && mv "$at/new" "$at/start"
@@ -45,7 +71,7 @@ printf '%s %s\\n' "$(date +%s)" "$(uname -n)" >"$at/new" && mv "$at/new" "$at/st
 status=$?
 printf '%s %s\\n' "$(date +%s)" "$status" >"$at/new" && mv "$at/new" "$at/end"
 exit "$status"
-"""
+""".replace("MARK", ATTEMPT_WORD)
 _STATE: Final = "wms/plugin.json"
 _LOCK: Final = "wms/plugin.lock"
 LOG: Final = "wms/plugin.log"

@@ -25,6 +25,7 @@ from longshore.bps.plugin_records import (
     recorded_jobs,
 )
 from longshore.bps.stored_workflow import FILE, store_workflow
+from longshore.config.values.templates import ATTEMPT_NAME
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, JobSelection, RestartChanges
@@ -33,7 +34,9 @@ from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import Submission
+from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
+from longshore.plan.job_commands import full_command, names_attempt
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.run_directory import read_card
@@ -71,9 +74,14 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Name what Parsl's plug-in refuses or ignores; of other plug-ins nothing is known."""
-        if not self.name.startswith(_PARSL):
-            return []
         problems = []
+        if not self._records and any(map(_uses_attempt, workflow)):
+            message = (
+                f"'{self.name}' does not tell a job which of its attempts it is: '{{{ATTEMPT_NAME}}}' has no value"
+            )
+            problems.append(Problem(message=message, key="runQuantumCommand", hint="Leave it out of commands."))
+        if not self.name.startswith(_PARSL):
+            return problems
         if workflow.orderings:
             message = f"'{self.name}' cannot run groups of jobs one after another"
             problems.append(Problem(message=message, key="ordering", hint="Leave 'ordering' out."))
@@ -264,3 +272,8 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
 
 def _to_state(state: WmsStates | None) -> JobState:
     return JobState.UNKNOWN if state is None else JobState(state.name)
+
+
+def _uses_attempt(job: Job) -> bool:
+    texts = (*job.settings.environment.values(), *job.environment.values())
+    return any(map(names_attempt, (full_command(job.command, job.settings), *texts)))

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from longshore.config.values.templates import ATTEMPT_MARK
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
@@ -28,6 +29,8 @@ _FILE_MARK: Final = "<FILE:"
 _FILE_PLACEHOLDER: Final = re.compile(r"<FILE:([^<>]+)>")
 _FILE_SPLIT: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
+
+_WMS_MARK: Final = "<WMS:"
 
 _RUN_FOLDER: Final = r"(?:\$\{LONGSHORE_JOB_RUN_DIR-?\}|<ENV:LONGSHORE_JOB_RUN_DIR>)"
 _OUTSIDE_QUOTES: Final = re.compile(r"\\.|'[^']*'|" + '"' + _RUN_FOLDER + '"|' + _RUN_FOLDER + '|"', re.DOTALL)
@@ -132,6 +135,23 @@ def substitute_inherited(environment: Mapping[str, str], inherited: Mapping[str,
     return {name: _substitute(value, inherited) if _ENV_MARK in value else value for name, value in environment.items()}
 
 
+def fill_attempt(text: str, number: int | str) -> str:
+    """Text in which the number of the attempt, from 0, stands for its mark."""
+    return text.replace(ATTEMPT_MARK, str(number)) if ATTEMPT_MARK in text else text
+
+
+def fill_command_attempt(command: Command, number: int | str) -> Command:
+    """Command in which the number of the attempt, from 0, stands for its mark."""
+    if isinstance(command, str):
+        return fill_attempt(command, number)
+    return tuple(fill_attempt(word, number) for word in command) if names_attempt(command) else command
+
+
+def names_attempt(command: Command) -> bool:
+    """Whether a command has the mark of the attempt's number."""
+    return any(ATTEMPT_MARK in word for word in ((command,) if isinstance(command, str) else command))
+
+
 def shell_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
     """``NAME=VALUE`` as one word for a POSIX shell, which substitutes each ``<ENV:X>`` that is not in `known`."""
     first, *others = _ENV_PLACEHOLDER.split(value)
@@ -149,22 +169,21 @@ def _substitute(text: str, environment: Mapping[str, str]) -> str:
 
 
 def count_placeholders(text: str) -> int:
-    """Number of placeholders ``<ENV:X>`` and ``<FILE:x>`` in a text."""
-    return (
-        len(_ENV_PLACEHOLDER.findall(text)) + len(_FILE_PLACEHOLDER.findall(text))
-        if _ENV_MARK in text or _FILE_MARK in text
-        else 0
-    )
+    """Number of placeholders in a text: ``<ENV:X>``, ``<FILE:x>``, and the mark of the attempt's number."""
+    if "<" not in text:
+        return 0
+    return len(_ENV_PLACEHOLDER.findall(text)) + len(_FILE_PLACEHOLDER.findall(text)) + text.count(ATTEMPT_MARK)
 
 
 def quote_literal(text: str) -> str:
     """Quote a text as one literal word for a POSIX shell; its placeholders are not substituted."""
     # In single quotes, for there is a sign in it that needs them.
-    return shlex.quote(text).replace(_FILE_MARK, "<''FILE:")
+    return shlex.quote(text).replace(_FILE_MARK, "<''FILE:").replace(_WMS_MARK, "<''WMS:")
 
 
 def quote_template(text: str) -> str:
     """Quote a text as one word for a POSIX shell; its placeholders are substituted later."""
+    # The number of an attempt needs no quotation marks, and may stand in them.
     pieces = _FILE_SPLIT.split(text)
     return "".join(piece if number % 2 else _quote_word(piece) for number, piece in enumerate(pieces) if piece)
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.tasks.task import Command
-from longshore.plan.job_commands import SHELL, command_argv, shell_line
+from longshore.plan.job_commands import SHELL, command_argv, shell_assignment, shell_line
 
 _ENV_PLACEHOLDER: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -48,6 +48,7 @@ def render_job_script(job: JobScript) -> str:
     As in the job, standard input is empty and the temporary directory is private; output goes where the script's goes.
     A shell can read the script from a pipe: the command does not consume the rest of it.
     """
+    known = {name: value for name, value in job.environment.items() if name.startswith("LONGSHORE_JOB_")}
     lines = [
         f"#!{SHELL}",
         f"# {' '.join(job.title.split())}",
@@ -65,7 +66,7 @@ def render_job_script(job: JobScript) -> str:
         *(_table_lines(job.stage) if job.stage else ()),
         "env -- \\",
         *(
-            f"    {_assignment(name, value, job.hidden)} \\"
+            f"    {_assignment(name, value, job.hidden, known)} \\"
             for name, value in job.environment.items()
             if name not in job.hidden or _VARIABLE.fullmatch(name)
         ),
@@ -91,11 +92,11 @@ def _require_variable(name: str) -> str:
     return f"# The variable {shlex.quote(name)} is left out: its value is a secret.".replace("\n", " ")
 
 
-def _assignment(name: str, value: str, hidden: Iterable[str]) -> str:
+def _assignment(name: str, value: str, hidden: Iterable[str], known: Mapping[str, str]) -> str:
     if name in hidden:
         # It is the shell's already, and must be a variable of the command's too.
         return f'{name}="${{{name}}}"'
-    return shlex.quote(f"{name}={value}")
+    return shell_assignment(name, value, known)
 
 
 def _env_words(command: Command) -> str:

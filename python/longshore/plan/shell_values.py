@@ -12,6 +12,8 @@ from longshore.config.values.shell_contexts import Quotation, ShellContext
 from longshore.config.values.templates import Field, Template, format_value
 from longshore.plan.job_commands import quote_literal
 
+_MARK_NAME: Final = re.compile(r"\b(FILE|WMS):")
+"""What is substituted later in a command, unless it is a value's own text."""
 _SPECIAL_IN_DOUBLE: Final = re.compile(r'(["\\$`])')
 
 
@@ -81,12 +83,12 @@ def _write_texts(texts: tuple[str, ...], context: ShellContext) -> str:
 
 def _write_in_single(text: str) -> str:
     """Write a text within single quotation marks."""
-    return text.replace("'", "'\"'\"'").replace("FILE:", "FILE'':")
+    return _MARK_NAME.sub(r"\1'':", text.replace("'", "'\"'\"'"))
 
 
 def _write_in_double(text: str) -> str:
     """Write a text within double quotation marks."""
-    return _SPECIAL_IN_DOUBLE.sub(r"\\\1", text).replace("FILE:", 'FILE"":')
+    return _MARK_NAME.sub(r'\1"":', _SPECIAL_IN_DOUBLE.sub(r"\\\1", text))
 
 
 _WRITERS: Final[Mapping[Quotation, Callable[[str], str]]] = {

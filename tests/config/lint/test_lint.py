@@ -313,3 +313,12 @@ def test_a_placeholder_of_another_system_is_an_error_at_its_command(tmp_path: Pa
     assert found.message == "the command of the task 'align' uses '{wildcards.sample}', which nothing replaces"
     assert found.hint.startswith("Did you mean '{sample}'?")
     assert (found.origin.line, found.origin.column) == (4, 55)
+
+
+@pytest.mark.parametrize("text", ["runQuantumCommand: 'x {wmsOther}'", "environment: {A: 'x {wmsOther}'}"])
+def test_nothing_replaces_other_names_of_a_workload_manager(text: str) -> None:
+    (found,) = [each for each in findings_of(HERE + text) if each.severity is Severity.ERROR]
+    assert "{wmsOther}" in found.message
+    assert found.origin.line == 2
+    assert found.hint == "There is '{wmsAttemptNum}' alone, the number of the attempt from 0."
+    assert not [each for each in findings_of(f"{HERE}{text}\nwmsOther: 1") if each.severity is Severity.ERROR]

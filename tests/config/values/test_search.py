@@ -13,7 +13,7 @@ from longshore.config.values.merge import LayerRank, make_layer, merge_layers, p
 from longshore.config.values.scope import Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.templates import Field
-from longshore.errors import ConfigError, LongshoreError, ReferenceCycleError
+from longshore.errors import ConfigError, LongshoreError, ReferenceCycleError, UndefinedVariableError
 from longshore.origin import Origin
 
 BASE: dict[str, Any] = {
@@ -75,7 +75,7 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (19, "${FOO}/x", {"expand_env": True, "replace_env": True}, "fooval/x"),
     (20, "${NOPE}/z", {}, "${NOPE}/z"),
     (21, "$$(X) $(Y)", {"expand_env": False, "replace_env": True}, "$$(X) $(Y)"),
-    (22, "f.{wmsAttemptNum}.log", {}, "f.<WMS:attemptNum>.log"),
+    (22, "f.{wmsAttemptNum}.log", {"of_attempts": True}, "f.<WMS:attemptNum>.log"),
     (24, "{label}/{v1}/{v4}", at(label="l", v4=12345), "l//12345"),
     (25, "s3://u@h/x.yaml", {}, "s3://u@h/x.yaml"),
     (26, "{a} {keep}", {"free": ("keep",)}, "payload {keep}"),
@@ -105,6 +105,13 @@ def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: s
     config = with_values(text=text, none=None, flag=True, list=[1, "x"])
     found = config.search("text", Scope(env=ENV, **options))
     assert (found.is_found, found.value) == (True, expected)
+
+
+def test_the_number_of_an_attempt_is_known_to_attempts_alone() -> None:
+    config = with_values(text="f.{wmsAttemptNum}.log")
+    with pytest.raises(UndefinedVariableError, match="number of an attempt"):
+        config.search("text", Scope(env=ENV))
+    assert with_values(text="{wmsAttemptNum}", wmsAttemptNum=7).search("text").value == "7", "one of the user's own"
 
 
 @pytest.mark.parametrize(

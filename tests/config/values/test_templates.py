@@ -17,12 +17,12 @@ from longshore.config.values.templates import (
     delay_env,
     expand_env,
     format_value,
+    is_wms_name,
     join_parts,
     parts_text,
     split_fields,
     undelay_env,
     unparse_fields,
-    wms_placeholder,
 )
 from longshore.errors import ConfigError, LongshoreError, UndefinedVariableError
 from longshore.model.wording import quote_value
@@ -121,11 +121,10 @@ def test_delayed_env_for_the_shell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("wmsAttemptNum", "<WMS:attemptNum>"), ("wmsX", "<WMS:x>"), ("wms", None), ("wmsx", None), ("awmsX", None)],
+    ("name", "expected"), [("wmsAttemptNum", True), ("wmsX", True), ("wms", False), ("wmsx", False), ("awmsX", False)]
 )
-def test_wms_placeholder(name: str, expected: str | None) -> None:
-    assert wms_placeholder(name) == expected
+def test_names_of_the_workload_manager(name: str, *, expected: bool) -> None:
+    assert is_wms_name(name) == expected
 
 
 @pytest.mark.parametrize(

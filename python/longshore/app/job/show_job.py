@@ -24,7 +24,7 @@ from longshore.model.run.event import Event, Retry
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
-from longshore.plan.job_commands import full_command, shell_line, substitute_files
+from longshore.plan.job_commands import fill_attempt, fill_command_attempt, full_command, shell_line, substitute_files
 from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
@@ -46,6 +46,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     files = {file.name: file.path for file in table.files()}
     staging = StageCommands(table) if is_staged(settings, stored) else None
     command = staging.substitute_files(job, stored) if staging else substitute_files(stored.c, files)
+    command = fill_command_attempt(command, number - 1)
     script = _job_script(opened, settings, stored, number=number, request=request, command=command)
     if staging:
         script = msgspec.structs.replace(script, stage=staging.by_hand(job, stored))
@@ -93,10 +94,11 @@ def _job_script(
     if run_dir != str(opened.run.root):
         # The tool that submitted it sets no variables of Longshore's.
         variables = {}
-    environment = {**settings.environment, **stored.env, **variables}
+    own = {**settings.environment, **stored.env}
+    environment = {**{name: fill_attempt(value, number - 1) for name, value in own.items()}, **variables}
     return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
-        command=full_command(command, settings),
+        command=fill_command_attempt(full_command(command, settings), number - 1),
         environment=environment,
         working_directory=settings.working_directory or run_dir,
         hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),

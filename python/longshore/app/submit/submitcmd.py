@@ -133,7 +133,8 @@ def _read_script(run: ResolvedRun) -> _Script:
     scope = run.configuration.scope(curr_pipetask=LABEL)
     file_fields = {key: f"<FILE:{key}>" for key in files}
     plain = Interpolator(config, replace(scope, searchobj=section))
-    named = Interpolator(config, replace(scope, current={**scope.current, **file_fields}, searchobj=section))
+    own = replace(scope, current={**scope.current, **file_fields}, searchobj=section, of_attempts=True)
+    named = Interpolator(config, own)
 
     def text(expander: Interpolator, node: Node) -> str:
         return expander.template(str(node.value), node.origin).render({})

@@ -25,6 +25,7 @@ from longshore.config.profile.job_profile import JobProfile
 from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
 from longshore.config.values.search import INIT_LABEL
+from longshore.config.values.templates import ATTEMPT_MARK, ATTEMPT_NAME
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.workflow.collection_pause import collection_paused
@@ -131,8 +132,8 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileC
     when = read_when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
-    _final_programs(run.configuration)  # reports wrong commands before any job is made
-    arguments = _final_arguments(run.configuration) if inputs else ()
+    # Reports wrong commands before any job is made.
+    _, arguments = _final_lines(run.configuration)
     final = final_job(
         profiles.job_profile(FINAL_LABEL, searchobj=config.node_at("finalJob"), with_command=False), arguments, inputs
     )
@@ -148,15 +149,25 @@ def _final_programs(configuration: ResolvedConfiguration, final: Job | None = No
     """
     if read_when_run(configuration.config) is WhenRun.NEVER:
         return {}
-    arguments = _final_arguments(configuration)
+    commands, arguments = _final_lines(configuration, final)
+    return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
+
+
+def _final_lines(
+    configuration: ResolvedConfiguration, final: Job | None = None
+) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Return the commands of the final job, and names and values of the arguments of its script."""
+    arguments = _graph_arguments(configuration)
     current = {"requestCpus": str(final.settings.request.cpus)} if final else {}
     current |= {name: f'"${{{name}}}"' for name, _ in arguments}
     scope = configuration.scope(curr_pipetask=FINAL_LABEL, curr_cluster=FINAL_LABEL, **current)
     commands = read_final_commands(configuration.config, scope)
-    return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
+    if any(f"${{{ATTEMPT_NAME}}}" in line for line in commands):
+        arguments = (*arguments, (ATTEMPT_NAME, ATTEMPT_MARK))
+    return commands, arguments
 
 
-def _final_arguments(configuration: ResolvedConfiguration) -> tuple[tuple[str, str], ...]:
+def _graph_arguments(configuration: ResolvedConfiguration) -> tuple[tuple[str, str], ...]:
     """Return names and values of the final job's arguments for a quantum graph, as in BPS."""
     graph = configuration.text("qgraphFile")
     if not graph.startswith("<FILE:"):

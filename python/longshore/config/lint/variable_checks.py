@@ -22,7 +22,7 @@ from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
-from longshore.config.values.templates import angled_names, wms_placeholder
+from longshore.config.values.templates import WMS_HINT, angled_names, is_wms_name
 from longshore.errors import ConfigError, ReferenceCycleError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema, YamlValue
@@ -179,7 +179,14 @@ class _VariableChecker:
             if len(part) == 2:
                 current = {f"curr_{section}": part[1] for section in _CHOSEN_SECTIONS[part[0]]}
             searchobj = self.config.node_at(*part) if len(part) == 1 else None
-            scope = Scope(current=current, searchobj=searchobj, env=self.context.env, undefined=self._record_undefined)
+            scope = Scope(
+                current=current,
+                searchobj=searchobj,
+                env=self.context.env,
+                undefined=self._record_undefined,
+                # A text is a value of a job, or a part of one. One of neither is refused where it is read.
+                of_attempts=True,
+            )
             self._interpolators[part] = Interpolator(self.config, scope)
         return self._interpolators[part]
 
@@ -190,7 +197,11 @@ class _VariableChecker:
     def _find_undefined(self, path: tuple[str, ...]) -> Iterator[Finding]:
         for name, origin in self._undefined:
             last = name.rpartition(".")[2]
-            if last in self._defined or _OPTIONAL_NAME.fullmatch(name) or wms_placeholder(name):
+            if last in self._defined or _OPTIONAL_NAME.fullmatch(name):
+                continue
+            if is_wms_name(name):
+                message = f"no workload manager replaces '{{{name}}}'"
+                yield Finding(message=message, origin=origin or Origin(""), hint=WMS_HINT)
                 continue
             suggestion = self._suggestion(name)
             if _COMMAND.fullmatch(path[-1]):

@@ -18,7 +18,15 @@ from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, shell_contexts
-from longshore.config.values.templates import Field, Template, expand_env, split_fields, undelay_env
+from longshore.config.values.templates import (
+    WMS_HINT,
+    Field,
+    Template,
+    expand_env,
+    is_wms_name,
+    split_fields,
+    undelay_env,
+)
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -97,7 +105,7 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
         # Tasks of quantum graphs have no command of their own, and lines for them are as in BPS.
         return line if default is None else ShellLine(line.parts, line.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    interpolator = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy))
+    interpolator = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy, of_attempts=True))
     templates = (interpolator.template(str(node.value), node.origin) for node in nodes)
     return tuple(_map_literals(template, partial(replace_program_paths, env=scope.env)) for template in templates)
 
@@ -115,7 +123,8 @@ def interpolate_shell_line(
         The line uses an undefined variable.
     """
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    line = Interpolator(config, replace(scope, undefined=undefined, expand_env=not lazy)).template(text, origin)
+    own = replace(scope, undefined=undefined, expand_env=not lazy, of_attempts=True)
+    line = Interpolator(config, own).template(text, origin)
     return _map_literals(line, lambda part: _shell_program_paths(undelay_env(part)))
 
 
@@ -186,6 +195,10 @@ def _undefined_in_command(name: str, origin: Origin | None, config: Config, scop
     extra = name.startswith("extra") and name.endswith("Options")
     if extra or name.endswith("PreCmdOpts") or name in _OPTIONAL_NAMES:
         return empty_text(name, origin)
+    if is_wms_name(name):
+        raise UndefinedVariableError(
+            f"the command uses '{{{name}}}', which no workload manager replaces", origin=origin, hint=WMS_HINT
+        )
     guess = placeholder_advice(name, config, scope)
     raise UndefinedVariableError(
         f"the command uses '{{{name}}}', which nothing defines",

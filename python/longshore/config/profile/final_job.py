@@ -13,8 +13,11 @@ from longshore.config.profile.command_lines import interpolate_shell_line
 from longshore.config.values.merge import Node, map_items
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
+from longshore.config.values.shell_contexts import Quotation, shell_contexts
+from longshore.config.values.templates import ATTEMPT_MARK, ATTEMPT_NAME, Field
 from longshore.errors import ConfigError, PreparationError
 
+_SINGLE: Final = (Quotation.SINGLE, Quotation.SINGLE_SCRIPT)
 _COMMAND: Final = re.compile(r"command[0-9]+")
 
 
@@ -96,7 +99,10 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
             hint='To skip one, leave it empty: command1: "".',
         )
     scope = replace(scope, searchobj=section)
-    lines = [interpolate_shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
+    lines = [
+        _from_argument(interpolate_shell_line(str(node.value or ""), node.origin, config, scope).render({}))
+        for node in nodes
+    ]
     if not any(line.strip() for line in lines):
         raise PreparationError(
             "the final job has no command",
@@ -104,3 +110,14 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
             hint="Give it 'finalJob.command1', or say 'finalJob.whenRun: NEVER'.",
         )
     return lines
+
+
+def _from_argument(line: str) -> str:
+    """Return a line that has the number of the attempt from the variable of its script: the script is one file."""
+    texts = line.split(ATTEMPT_MARK)
+    if len(texts) == 1:
+        return line
+    field = Field(ATTEMPT_NAME)
+    contexts = shell_contexts((texts[0], *(part for text in texts[1:] for part in (field, text))))
+    written = (f"'${{{ATTEMPT_NAME}}}'" if each.quotation in _SINGLE else f"${{{ATTEMPT_NAME}}}" for each in contexts)
+    return texts[0] + "".join(number + text for number, text in zip(written, texts[1:], strict=True))

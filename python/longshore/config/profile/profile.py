@@ -57,6 +57,8 @@ ATTRIBUTE_KEYS: Final = (
 )
 # Not `profile` and `attrs`: they are maps of one workload manager's keys, which its service reads. Not `computeSite`
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
+_LINE_KEYS: Final = ("preCmdline", "postCmdline")
+"""Those that each attempt runs, as it runs its command."""
 AttributeValue: TypeAlias = str | int | float | bool
 DEFAULT_MEMORY_RETRIES: Final = 5
 """Default number of retries where memory may grow (BPS: ``DEFAULT_MEM_RETRIES``)."""
@@ -133,6 +135,7 @@ class _Compiler:
             scope, current={**scope.current, **label_values}, free=frozenset(scope.free).difference(label_values)
         )
         self._shared_interpolator = Interpolator(self.config, shared)
+        self._line_interpolator = Interpolator(self.config, replace(shared, of_attempts=True))
 
     def choose_section(self, choice_key: str, key: str, name: YamlValue) -> None:
         """Choose one more section for the searches that follow, by its name or the value of a key."""
@@ -191,7 +194,8 @@ class _Compiler:
             self.origins[key] = hit.origin or _NO_ORIGIN
         if not isinstance(hit.value, str):
             return hit.plain_value(), hit.origin
-        template = self._shared_interpolator.template(hit.value, hit.origin, name=key)
+        values = self._line_interpolator if key in _LINE_KEYS else self._shared_interpolator
+        template = values.template(hit.value, hit.origin, name=key)
         if template.names:
             raise ConfigError(
                 f"'{key}' must be the same for all jobs of a label, but {quote_value(hit.value)} uses "
@@ -345,7 +349,7 @@ class _Compiler:
         """Shared environment variables, and templates of those that differ per job; maps of all sections merged."""
         merged: dict[str, Node] = {}
         # The submission does not run in the environment of the job: the job expands environment variables.
-        delayed = Interpolator(self.config, replace(self.scope, expand_env=False, replace_env=True))
+        delayed = Interpolator(self.config, replace(self.scope, expand_env=False, replace_env=True, of_attempts=True))
         for node in self._environments():
             if not isinstance(node.value, dict):
                 raise ConfigError(f"'environment' must be a map, not {quote_value(node.value)}", origin=node.origin)

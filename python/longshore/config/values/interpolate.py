@@ -9,6 +9,8 @@ from typing import Protocol
 from longshore.config.values.bps_eval import BPS_EVAL, FunctionCaller, evaluate_calls
 from longshore.config.values.scope import RawValue, Scope
 from longshore.config.values.templates import (
+    ATTEMPT_MARK,
+    ATTEMPT_NAME,
     Field,
     Part,
     Parts,
@@ -21,9 +23,8 @@ from longshore.config.values.templates import (
     rewrite_angled_env,
     split_angled,
     split_fields,
-    wms_placeholder,
 )
-from longshore.errors import ConfigError, FunctionRefusedError, ReferenceCycleError
+from longshore.errors import ConfigError, FunctionRefusedError, ReferenceCycleError, UndefinedVariableError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
@@ -128,8 +129,7 @@ class Interpolator:
             return (variable,)
         found = self._lookup_variable(name, origin)
         if found is None:
-            placeholder = wms_placeholder(name)
-            return (self.scope.undefined(name, origin) if placeholder is None else placeholder,)
+            return (self._undefined(name, origin),)
         if isinstance(found, RawValue):
             return (format_value(found.plain_value(), variable, origin),)
         if not variable.spec:
@@ -137,6 +137,18 @@ class Interpolator:
         if any(isinstance(part, Field) for part in found):
             raise ConfigError(f"'{variable}' cannot be formatted: its value differs from job to job", origin=origin)
         return (format_value("".join(map(str, found)), variable, origin),)
+
+    def _undefined(self, name: str, origin: Origin | None) -> str:
+        """Text for a name that nothing defines."""
+        if name != ATTEMPT_NAME:
+            return self.scope.undefined(name, origin)
+        if self.scope.of_attempts:
+            return ATTEMPT_MARK
+        raise UndefinedVariableError(
+            f"'{{{ATTEMPT_NAME}}}' has no value here: it is the number of an attempt",
+            origin=origin,
+            hint="Commands of jobs have it, 'preCmdline' and 'postCmdline', and values of 'environment'.",
+        )
 
     def _lookup_variable(self, name: str, origin: Origin | None) -> Parts | RawValue | None:
         """Parts, a value that is not text, or ``None`` for an undefined variable."""

@@ -58,6 +58,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         Names of variables that stay fields, even where the configuration defines them.
     undefined
         Handler of undefined variables.
+    of_attempts
+        Whether the text is one that each attempt of a job gets anew: a command or a variable of its environment.
     """
 
     current: Mapping[str, YamlValue] = msgspec.field(default_factory=dict)
@@ -68,6 +70,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     replace_env: bool = False
     free: Collection[str] = ()
     undefined: UndefinedHandler = empty_text
+    of_attempts: bool = False
 
 
 DEFAULT_SCOPE: Final = Scope()

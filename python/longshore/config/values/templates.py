@@ -5,13 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
+
+ATTEMPT_NAME: Final = "wmsAttemptNum"
+"""The only name of a workload manager's that has a value: the number of the attempt, from 0."""
+ATTEMPT_MARK: Final = "<WMS:attemptNum>"
+"""Stands for it in commands and variables of jobs (as in BPS), until an attempt is made."""
+WMS_HINT: Final = f"There is '{{{ATTEMPT_NAME}}}' alone, the number of the attempt from 0."
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
@@ -46,7 +52,7 @@ _VARIABLE = re.compile(r"\$\$|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]
 _DELAYED = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 _ANGLED = re.compile(r"(?<!\$)<([^\W\d]\w*)>")
 _ANGLED_ENV = re.compile(r"\$<([A-Za-z_]\w*)>", re.ASCII)
-_PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
+_WMS_NAME = re.compile(r"wms[A-Z]\w*")
 _LONG_NUMBER = re.compile(r"\d{5}")
 
 
@@ -195,10 +201,9 @@ def undelay_env(text: str) -> str:
     return _DELAYED.sub(r"${\1}", text)
 
 
-def wms_placeholder(name: str) -> str | None:
-    """``<WMS:fooBar>`` for the name ``wmsFooBar``, which the workload manager replaces; ``None`` for other names."""
-    found = _PLACEHOLDER.fullmatch(name)
-    return f"<WMS:{found[1].lower()}{found[2]}>" if found else None
+def is_wms_name(name: str) -> bool:
+    """Whether a name is one of those that BPS leaves to the workload manager, such as ``wmsFooBar``."""
+    return _WMS_NAME.fullmatch(name) is not None
 
 
 def format_value(value: object, variable: Field, origin: Origin | None = None) -> str:

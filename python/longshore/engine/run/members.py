@@ -14,7 +14,14 @@ from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.request import Request
-from longshore.plan.job_commands import full_command, substitute_files, substitute_inherited, substitute_variables
+from longshore.plan.job_commands import (
+    fill_attempt,
+    fill_command_attempt,
+    full_command,
+    substitute_files,
+    substitute_inherited,
+    substitute_variables,
+)
 from longshore.plan.job_variables import identity_variables, job_variables, thread_variables
 from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
 
@@ -45,7 +52,9 @@ class MemberBuilder:
         folder = settings.working_directory or self._run_dir
         # As a shell in this directory would set PWD: the engine may have been started anywhere.
         inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
-        environment = {**substitute_inherited({**settings.environment, **job_record.env}, inherited), **variables}
+        written = {**settings.environment, **job_record.env}
+        own = {name: fill_attempt(value, attempt - 1) for name, value in written.items()}
+        environment = {**substitute_inherited(own, inherited), **variables}
         if settings.limit_threads:
             # Variables that the user sets win; those that happened to be set where the run was submitted do not.
             environment = thread_variables(request.cpus) | environment
@@ -69,7 +78,7 @@ class MemberBuilder:
             job=job,
             attempt=attempt,
             name=job_record.name,
-            command=command,
+            command=fill_command_attempt(command, attempt - 1),
             environment=environment,
             working_directory=folder,
             log=self._jobs.log_path(job, job_record, attempt),

@@ -12,7 +12,14 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.job import Job
-from longshore.plan.job_commands import full_command, shell_assignment, shell_line, substitute_files
+from longshore.plan.job_commands import (
+    fill_attempt,
+    fill_command_attempt,
+    full_command,
+    shell_assignment,
+    shell_line,
+    substitute_files,
+)
 from longshore.plan.job_variables import job_variables, thread_variables
 from longshore.plan.log_folders import attempt_log_path
 
@@ -48,6 +55,7 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
         command = substitute_files(job.command, paths)
         if not surroundings.has_plain_commands:
             command = full_command(command, job.settings)
+        command = fill_command_attempt(command, 0)
         log = folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags)
         own = f"{_NAME}={job.name}"
         # Nearly all names are such, and need no quotation marks.
@@ -86,7 +94,11 @@ def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
     threads = thread_variables(job.settings.request.cpus) if job.settings.limit_threads else {}
     environment = {**threads, **job.settings.environment, **job.environment}
     # The job's own variables are known here; inherited ones are known where it runs.
-    before = [shell_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
+    before = [
+        shell_assignment(name, fill_attempt(value, 0), variables)
+        for name, value in environment.items()
+        if name not in variables
+    ]
     after = [shlex.quote(f"{name}={value}") for name, value in variables.items() if name != _NAME]
     return "".join(f"{_one_line(word)} " for word in before), "".join(f" {_one_line(word)}" for word in after)
 

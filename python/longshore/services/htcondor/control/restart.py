@@ -25,9 +25,11 @@ from longshore.model.run.event import Ended, Event, Restarted, Steer
 from longshore.model.run.states import Cause
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
+from longshore.plan.job_commands import full_command, names_attempt
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.node_names import FINAL_NODE
+from longshore.services.htcondor.render.submit_description import STARTED
 from longshore.services.htcondor.submission.submit_dag import APPEND, DagRestart
 from longshore.services.htcondor.submission_record import DagSubmission, newest_folder
 from longshore.world.host import user_name
@@ -80,6 +82,8 @@ def plan_restart(
     overrides: dict[int, dict[str, str]] = {}
     steers = _repeat_sets(jobs, history, overrides) if has_new_dag else []
     for job, macros in _memory_overrides(jobs, history.granted_mb, jobs_to_run).items():
+        overrides[job] = {**overrides.get(job, {}), **macros}
+    for job, macros in _started_overrides(jobs, phases, jobs_to_run).items():
         overrides[job] = {**overrides.get(job, {}), **macros}
     if changes.set:
         selected = jobs_to_run if changes.selection.everything else selected_jobs(run, changes.selection)
@@ -215,3 +219,18 @@ def _memory_overrides(
         if first_request is not None and grown.get(job, 0) > math.ceil(first_request / MIB):
             found[job] = {"mem": str(grown[job])}
     return found
+
+
+def _started_overrides(jobs: JobTable, phases: JobPhases, jobs_to_run: Iterable[int]) -> dict[int, dict[str, str]]:
+    """Starts so far of the jobs that run again and use the number of the attempt: HTCondor counts anew."""
+    return {
+        job: {STARTED: str(phases.attempts[job])}
+        for job in jobs_to_run
+        if phases.attempts[job] and _uses_attempt(jobs, job)
+    }
+
+
+def _uses_attempt(jobs: JobTable, job: int) -> bool:
+    stored, settings = jobs[job], jobs.settings(job)
+    texts = (*stored.env.values(), *settings.environment.values())
+    return any(map(names_attempt, (full_command(stored.c, settings), *texts)))

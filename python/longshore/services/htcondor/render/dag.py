@@ -154,7 +154,7 @@ def _own_variables(group: DescriptionGroup, description: SubmitDescription, ctx:
         if text.own_parts:
             job_variables = [
                 f'{variables} {macro}="{piece}"'
-                for variables, piece in zip(job_variables, _escape_parts(text.own_parts), strict=True)
+                for variables, piece in zip(job_variables, _insert_attempt(_escape_parts(text.own_parts)), strict=True)
             ]
     if len(set(map(id, group.requests))) > 1:
         request_macros = _RequestMacros(description.settings, ctx)
@@ -170,6 +170,10 @@ def _escape_parts(pieces: Sequence[str]) -> Sequence[str]:
     if '"' not in together and "\\" not in together:
         return pieces
     return [quoting.escape_vars(quoting.escape_description(piece)) for piece in pieces]
+
+
+def _insert_attempt(pieces: Sequence[str]) -> Sequence[str]:
+    return [*map(submit_description.insert_attempt, pieces)] if quoting.ATTEMPT in "".join(pieces) else pieces
 
 
 def _name_vars(number: int, name: str) -> str:

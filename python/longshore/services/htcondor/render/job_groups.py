@@ -18,6 +18,8 @@ from longshore.plan.job_commands import (
     add_user_lines,
     command_argv,
     exact_shell_line,
+    fill_attempt,
+    fill_command_attempt,
     shell_assignment,
     shell_line,
     substitute_files,
@@ -212,7 +214,7 @@ class JobGrouper:
         inexpressible = {name: value for name, value in own.items() if name not in expressible}
         command = add_setup(job.command, self._exports(inexpressible)) if inexpressible else job.command
         return (
-            quoting.quote_environment(expressible),
+            fill_attempt(quoting.quote_environment(expressible), quoting.ATTEMPT),
             frozenset(expressible),
             command,
             frame.exported | frozenset(inexpressible),
@@ -256,7 +258,8 @@ class JobGrouper:
     def _program_text(self, command: Command, frame: CommandFrame) -> str:
         """Program and arguments of a job's complete command, in HTCondor's syntax."""
         launched = add_launcher(self._fill_run_dir(substitute_files(command, self._paths)), frame.launcher)
-        return program_line(add_setup(add_user_lines(launched, frame.before, frame.after), frame.lines))
+        command = add_setup(add_user_lines(launched, frame.before, frame.after), frame.lines)
+        return program_line(fill_command_attempt(command, quoting.ATTEMPT))
 
     def _fill_run_dir(self, command: Command) -> Command:
         """The command with the run directory substituted for its variable."""

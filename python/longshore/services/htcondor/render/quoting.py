@@ -25,6 +25,10 @@ UNPACK: Final = 'exec /bin/sh -c "$(printf %b "$0")"'
 """Shell command that runs a packed line; trailing line feeds, without a meaning there, are lost."""
 
 
+ATTEMPT: Final = "\ufdd0"
+"""Stands for the number of an attempt while the text around it is quoted: it cannot be split, and is in no text."""
+
+
 def is_quotable(text: str) -> bool:
     """Whether a text can be an argument, or the value of a variable, without packing."""
     return _UNQUOTABLE.search(text) is None

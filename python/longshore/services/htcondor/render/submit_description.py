@@ -13,7 +13,7 @@ from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.plan.job_commands import SHELL
+from longshore.plan.job_commands import SHELL, fill_attempt, names_attempt
 from longshore.plan.job_variables import GPU_RESOURCES, job_variables, thread_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
@@ -45,6 +45,16 @@ CHECKED: Final = "w"
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
 """Macros of a node whose name has special characters: the name in paths, and in the environment."""
+ATTEMPT: Final = "try"
+"""Macro of a description whose jobs use the number of the attempt."""
+STARTED: Final = "started"
+"""Macro of a node with the number of its job's starts in earlier submissions of the run."""
+_ATTEMPT_NUMBER: Final = f"$$([(NumJobStarts?:0)+$({STARTED}:0)+{REMOVALS}])"
+"""Expression that the schedd expands at each match: the starts so far.
+
+A job keeps its cluster when it is started again, except after a removal by a person, and in a restart of the run. How
+often a removed job had started is known to nobody who submits it again: a removal counts as one start.
+"""
 CPUS: Final = "cpus"
 MEMORY: Final = "mem"
 DISK: Final = "disk"
@@ -78,6 +88,15 @@ class SubmitDescription(msgspec.Struct, frozen=True, kw_only=True):
     transfers: Mapping[str, SharedText] = msgspec.field(default_factory=dict)
     """Lists of transferred files per macro; empty where jobs see the run directory."""
 
+    @property
+    def names_attempt(self) -> bool:
+        """Whether a command or a variable has the number of the attempt."""
+        shared = (self.arguments, self.variables)
+        texts = (text for each in shared for text in (each.before, each.after, *each.own_parts))
+        return any(quoting.ATTEMPT in text for text in texts) or any(
+            map(names_attempt, self.settings.environment.values())
+        )
+
 
 def description_lines(description: SubmitDescription, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
     """The lines of a submit description, without the enclosing ones; `attributes` are those of the run."""
@@ -94,8 +113,15 @@ def description_lines(description: SubmitDescription, ctx: Context, attributes: 
     lines += _request_commands(settings, ctx, own_settings)
     lines += _accounting_commands(settings)
     lines += [(f"My.{name}", value) for name, value in _job_attributes(description, ctx, attributes)]
-    yield from (f"{name} = {value}" for name, value in lines)
+    if description.names_attempt:
+        yield f"{ATTEMPT} = {_ATTEMPT_NUMBER}"
+    yield from (f"{name} = {insert_attempt(value)}" for name, value in lines)
     yield from own_settings.lines
+
+
+def insert_attempt(text: str) -> str:
+    """Text of a description, or of a node's variables, with the macro of the attempt's number in its places."""
+    return text.replace(quoting.ATTEMPT, f"$({ATTEMPT})")
 
 
 def _arguments_text(description: SubmitDescription, ctx: Context) -> str:
@@ -139,7 +165,8 @@ def _environment_text(description: SubmitDescription, ctx: Context) -> str:
 
 
 def _variable(name: str, value: str) -> str:
-    return quoting.escape_description(quoting.quote_environment({name: value}))
+    text = quoting.escape_description(quoting.quote_environment({name: value}))
+    return fill_attempt(text, quoting.ATTEMPT)
 
 
 def _file_commands(
