@@ -55,7 +55,11 @@ YAML = [
     ("wfformat: graph.json\nreplay: {timeScale: -1}\n", r"run\.yaml:2:21: 'replay\.timeScale'", None),
     ("wfformat: graph.json\nreplay: {timescale: 1}\n", r"run\.yaml:2:9: .*'replay\.timescale'", "'timeScale'"),
     ("wfformat: graph.json\nsubmitPath: ''\n", r"run\.yaml:2:13: 'submitPath' must have a value", "default"),
-    ("wfformat: graph.json\nqgraphFile: x.qg\n", r"run\.yaml:2:13: .*'wfformat' and 'qgraphFile'", "one payload"),
+    (
+        "wfformat: graph.json\nqgraphFile: x.qg\nwmsServiceClass: local\n",
+        r"run\.yaml:2:13: .*'wfformat' and 'qgraphFile'",
+        "one payload",
+    ),
     ("wfformat: graph.json\npipelineYaml: x\n", r"run\.yaml:2:15: .*'wfformat' and 'pipelineYaml'", "one payload"),
     ("wfformat: graph.json\nrunQuantumCommand: 'x {nope}'\n", r"run\.yaml:2:20: .*'\{nope\}'", "double the braces"),
     ("wfformat: graph.json\na: '{b}'\nb: '{a}'\nrunQuantumCommand: '{a}'\n", r"'a' -> 'b' -> 'a'", None),

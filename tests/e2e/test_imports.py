@@ -88,7 +88,8 @@ def test_a_part_of_what_is_imported(cli: Cli, tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_place(
     cli: Cli, tmp_path: Path, texts: dict[str, str], status: int, said: str
 ) -> None:
-    write(tmp_path, run=PAYLOAD + "pipelineYaml: top.yaml\ncreateQuantumGraph: 'false'\n", **texts)
+    run = PAYLOAD + "wmsServiceClass: local\npipelineYaml: top.yaml\ncreateQuantumGraph: 'false'\n"
+    write(tmp_path, run=run, **texts)
     ran = cli("acquire", "run.yaml")
     assert said in ran.stderr
     assert ran.returncode == status

@@ -30,7 +30,8 @@ def write(tmp_path: Path) -> Write:
 
     def run(text: str) -> Path:
         path = tmp_path / "run.yaml"
-        path.write_text(f"pipelineYaml: pipeline.yaml\nsubmitPath: there/run\nbutlerConfig: repo\n{text}", "utf-8")
+        given = f"pipelineYaml: pipeline.yaml\nsubmitPath: there/run\nbutlerConfig: repo\n{text}"
+        path.write_text(f"{given}wmsServiceClass: local\n", "utf-8")
         return path
 
     return run
@@ -141,7 +142,7 @@ def test_a_given_graph_is_copied_backed_up_and_updated(cli: Cli, tmp_path: Path)
     (tmp_path / "given.qg").write_text("not", "utf-8")
     update = "sh -c 'cat $0 $1 > $2' {inputQgraphFile} given.qg {qgraphFile}"
     (tmp_path / "run.yaml").write_text(
-        f'qgraphFile: given.qg\nsubmitPath: run\nupdateQuantumGraph: "{update}"\n', "utf-8"
+        f'wmsServiceClass: local\nqgraphFile: given.qg\nsubmitPath: run\nupdateQuantumGraph: "{update}"\n', "utf-8"
     )
     ran = cli("prepare", "run.yaml")
     assert ran.returncode == 7
@@ -158,7 +159,9 @@ def test_a_given_graph_is_copied_backed_up_and_updated(cli: Cli, tmp_path: Path)
 def test_the_older_spelling_of_an_update(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "given.qg").write_text("not", "utf-8")
     (tmp_path / "run.yaml").write_text(
-        "qgraphFile: given.qg\nsubmitPath: run\nupdateQuantumGraph: cp {qgraphFile} {outputQgraphFile}\n", "utf-8"
+        "wmsServiceClass: local\nqgraphFile: given.qg\nsubmitPath: run\n"
+        "updateQuantumGraph: cp {qgraphFile} {outputQgraphFile}\n",
+        "utf-8",
     )
     assert cli("prepare", "run.yaml").returncode == 7
     said = (tmp_path / "run" / "quantumGraphUpdate.out").read_text("utf-8")

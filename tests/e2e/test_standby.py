@@ -69,7 +69,7 @@ def test_a_run_that_cannot_be_planned_leaves_no_engine(
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_command_that_dies_before_the_run_leaves_no_engine(number: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text("pipelineYaml: p.yaml\ncreateQuantumGraph: sleep 600\n", "utf-8")
+    path.write_text("wmsServiceClass: local\npipelineYaml: p.yaml\ncreateQuantumGraph: sleep 600\n", "utf-8")
     (tmp_path / "p.yaml").write_text("description: none\ntasks: {a: b.C}\n", "utf-8")
     command = subprocess.Popen(
         [sys.executable, "-m", "longshore", "submit", str(path)],

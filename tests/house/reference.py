@@ -30,6 +30,7 @@ _FILES = {
 
 _PILOT = PilotSettings()
 _IMPLIED: dict[tuple[str, ...], str] = {
+    ("payload", "wmsServiceClass"): '`"local"`; `"htcondor"` for quantum graphs',
     ("finalJob", "whenRun"): '`"ALWAYS"` (with a command)',
     ("pilot", "cpus"): f"`{_PILOT.cpus}`",
     ("pilot", "walltime"): f"`{_PILOT.walltime_s:.0f}`",
@@ -39,7 +40,7 @@ _IMPLIED: dict[tuple[str, ...], str] = {
     ("pilot", "shortJob"): f"`{_PILOT.short_job_s:.0f}`",
     ("pilot", "lease"): f"`{_PILOT.lease_s:.0f}`",
 }
-"""Defaults that no file of defaults has, because they depend on another key or are those of the code."""
+"""Defaults that depend on another key or on the payload, or that no file of defaults has."""
 
 _READ = {
     "directives": "string or array",

@@ -1,9 +1,9 @@
-"""User, host, boot, processors and memory of this machine, and its processes from ``/proc``."""
+"""User, host, boot, processors and memory of this machine, its processes, and its folders of configuration."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from longshore.world.process_system import processes
@@ -140,3 +140,16 @@ def processes_with_variable(variable: str, value: str) -> Iterator[tuple[int, di
         if assignment in words:
             pairs = (word.decode(errors="surrogateescape").partition("=") for word in words if word)
             yield int(entry), {name: text for name, _, text in pairs}
+
+
+def user_folder(env: Mapping[str, str]) -> Path:
+    """Return the folder of this user's configuration."""
+    folder = Path(env.get("XDG_CONFIG_HOME", ""))
+    return (folder if folder.is_absolute() else Path(env.get("HOME") or "~").expanduser() / ".config") / "longshore"
+
+
+def system_folders(env: Mapping[str, str]) -> list[Path]:
+    """List the folders of this machine's configuration, strongest first."""
+    names = (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    # The XDG base directory specification ignores relative paths.
+    return [Path(name) / "longshore" for name in names if name.startswith("/")]

@@ -10,7 +10,7 @@ from tests.app.progress_notes import ProgressNotes
 from longshore.app.acquire.quantum_graph import has_other_command
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 
-TEXT = "submitPath: run\ncreateQuantumGraph: make {qgraphFile} {options}\noptions: "
+TEXT = "wmsServiceClass: local\nsubmitPath: run\ncreateQuantumGraph: make {qgraphFile} {options}\noptions: "
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A file for BPS may name a site that nothing describes, or none; other files may not."""
+"""A file for BPS may name a site that nothing describes, or none, and no service; other files have Longshore's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from longshore.app.configure.configuration import read_draft
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import SilentProgress
+from longshore.app.site.ping import ping
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.schema_check import Severity
-from longshore.errors import ConfigError
+from longshore.contract.context import PingReport
+from longshore.errors import ConfigError, ServiceError
+from longshore.services.htcondor.service import HTCondorService
 
 HTCONDOR = "wmsServiceClass: lsst.ctrl.bps.htcondor.HTCondorService\n"
 LSST = "pipelineYaml: '${DRP_PIPE_DIR}/pipelines/DRP.yaml'\nbutlerConfig: /repo\n"
@@ -64,3 +69,126 @@ def test_another_file_needs_a_site_that_is_described(tmp_path: Path) -> None:
     path.write_text(f"wmsServiceClass: htcondor\n{OWN}", "utf-8")
     with pytest.raises(ConfigError, match="'computeSite' must name the site of 'htcondor'"):
         resolve_run(path, now=0, progress=SilentProgress())
+
+
+# ---------------------------------------------------------------------------------------------------- without a service
+
+PAYLOADS = {
+    "a pipeline of LSST's": (LSST, "htcondor"),
+    "a quantum graph": ("qgraphFile: g.qg\n", "htcondor"),
+    "a command that makes one": ("createQuantumGraph: make {qgraphFile}\n", "htcondor"),
+    "a key without a value": (f"{LSST}wmsServiceClass:\n", "htcondor"),
+    "a pipeline of commands": (OWN, "local"),
+    "a job of one's own": ("customJob: {executable: /bin/true, arguments: ''}\n", "local"),
+    "Longshore as BPS's plug-in": (f"{LSST}wmsServiceClass: longshore.bps.LongshoreService\n", "local"),
+}
+
+
+@pytest.mark.parametrize(("text", "service"), PAYLOADS.values(), ids=PAYLOADS)
+def test_the_service_of_a_file_that_names_none(tmp_path: Path, text: str, service: str) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(text, "utf-8")
+    draft = read_draft(path, now=0)
+    assert (draft.service, draft.has_service_of_bps) == (service, service == "htcondor")
+    assert draft.site == ("local" if service == "local" else "")
+
+
+def _name_for_user(home: Path) -> None:
+    file = home / ".config" / "longshore" / "longshore.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("wmsServiceClass: slurm\n", "utf-8")
+
+
+@pytest.mark.parametrize(
+    "by", ["file", "payload", "option", "environment", "BPS's variable", "user", "site", "section"]
+)
+def test_who_may_name_a_service(
+    by: str, tmp_path: Path, own_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, options = LSST, {}
+    match by:
+        case "file":
+            text += "wmsServiceClass: slurm\n"
+        case "payload":
+            text += "payload: {wmsServiceClass: slurm}\n"
+        case "option":
+            options = {"wmsServiceClass": "slurm"}
+        case "environment":
+            monkeypatch.setenv("LONGSHORE_WMS_SERVICE_CLASS", "slurm")
+        case "BPS's variable":
+            monkeypatch.setenv("BPS_WMS_SERVICE_CLASS", "slurm")
+        case "user":
+            _name_for_user(own_environment)
+        case "site":
+            (tmp_path / "far.yaml").write_text("service: slurm\n", "utf-8")
+            text += f"sitePath: {tmp_path}\ncomputeSite: far\n"
+        case _:
+            text += "computeSite: far\nsite: {far: {wmsServiceClass: slurm}}\n"
+    path = tmp_path / "run.yaml"
+    path.write_text(text, "utf-8")
+    draft = read_draft(path, Overrides(options), now=0)
+    assert (draft.service, draft.has_service_of_bps) == ("slurm", False)
+
+
+def test_a_site_that_names_no_service_has_that_of_bps(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(f"{LSST}computeSite: pool\nsite: {{pool: {{profile: {{condor: {{+Walltime: 1}}}}}}}}\n", "utf-8")
+    assert read_draft(path, now=0).service == "htcondor"
+
+
+def test_a_machine_of_ones_own_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(f"{LSST}submitPath: {tmp_path}/run\n", "utf-8")
+    for options in ({"computeSite": "local"}, {"wmsServiceClass": "local"}):
+        run = resolve_run(path, Overrides(options), now=0, progress=SilentProgress())
+        assert (run.configuration.service, run.configuration.site) == ("local", "local")
+
+
+def test_without_a_pool_the_ways_on_are_told(tmp_path: Path, own_environment: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(LSST, "utf-8")
+    with pytest.raises(
+        ServiceError, match="names no 'wmsServiceClass', which means 'htcondor', as with BPS"
+    ) as refused:
+        resolve_run(path, now=0, progress=SilentProgress())
+    assert "there is no configuration of HTCondor on this host" in refused.value.message
+    for way in ("--wms-service-class local", f"{own_environment}/.config/longshore/longshore.yaml", "--compute-site"):
+        assert way in refused.value.hint
+    run = resolve_run(path, now=0, progress=SilentProgress(), with_probe=False)
+    assert run.configuration.service == "htcondor", "a look asks nobody"
+
+
+def test_with_a_pool_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(f"{LSST}submitPath: {tmp_path}/run\n", "utf-8")
+    answer = PingReport(service="htcondor", ok=True, message="a pool")
+    monkeypatch.setattr(HTCondorService, "ping", lambda _self, _ctx: answer)
+    run = resolve_run(path, now=0, progress=SilentProgress())
+    assert (run.configuration.service, run.context.probe) == ("htcondor", answer)
+
+
+def test_a_look_at_a_file_tells_which_service_it_has(tmp_path: Path, own_environment: Path) -> None:
+    path = tmp_path / "run.yaml"
+
+    def told(text: str) -> list[str]:
+        path.write_text(text, "utf-8")
+        found = [each for each in lint_file(path, now=0).findings if "wmsServiceClass" in each.message]
+        assert all(each.severity is Severity.NOTE for each in found)
+        return [f"{each.origin.line}: {each.message}" for each in found]
+
+    note = "no 'wmsServiceClass' is named: the run belongs to HTCondor, as with BPS"
+    assert told(LSST) == [f"1: {note}"]
+    assert told(f"{LSST}computeSite: local\n") == []
+    assert told(f"{LSST}wmsServiceClass: local\n") == []
+    _name_for_user(own_environment)
+    assert told(LSST) == []
+
+
+def test_a_question_without_a_file_goes_to_the_users_service(
+    own_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ping(None).service == "local"
+    _name_for_user(own_environment)
+    assert ping(None).service == "slurm"
+    monkeypatch.setenv("BPS_WMS_SERVICE_CLASS", "local")
+    assert ping(None).service == "local"

@@ -23,6 +23,7 @@ from longshore.app.configure.service_lookup import (
 from longshore.app.configure.site import (
     ResolvedSite,
     choose_site,
+    chosen_service,
     is_described,
     resolve_site,
     site_folders,
@@ -142,6 +143,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         service = str(self.base.search("wmsServiceClass", Scope(current={"curr_site": site}, env=self.env)).value or "")
         return service.startswith(BPS_PACKAGE) or is_lsst(self.base, site=site, env=self.env, folder=self.path.parent)
 
+    @property
+    def has_service_of_bps(self) -> bool:
+        """Whether nobody names the service, and LSST's defaults do: it is the one that BPS uses by default."""
+        origin = self.service_origin
+        return origin is not None and origin.layer in PACKAGED_LAYERS and self.service != default_service()
+
     def at_site(self, name: str, origin: Origin | None = None) -> Self:
         """Return the configuration for jobs at another site; an empty name is a site without description.
 
@@ -154,13 +161,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise unknown_site(name, self.base, self.sites, origin)
         profile, added = _site_layers(self.base, name, self.sites)
         stack = self.layers.stack.with_layers(*added)
+        default_layers = _payload_layers(Config(stack.root(), caller, values), name, self.layers)
+        stack = stack.with_layers(*default_layers)
         config = Config(stack.root(), caller, values)
-        chosen = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
-        service = str(chosen.value or default_service())
-        default_layers = [lsst_layer()] if is_lsst(config, site=name, env=self.env, folder=self.path.parent) else []
-        default_layers += _service_layers(service)
-        if default_layers:
-            config = Config(stack.with_layers(*default_layers).root(), caller, values)
+        service, service_origin = chosen_service(config, name, self.env)
+        if service_layers := _service_layers(service):
+            default_layers += service_layers
+            config = Config(stack.with_layers(*service_layers).root(), caller, values)
         for layer in self.top_layers:
             config = Config(merge_over(config.root, layer), caller, values)
         return replace(
@@ -168,7 +175,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             config=config,
             site=name,
             service=service,
-            service_origin=chosen.origin,
+            service_origin=service_origin,
             profile=profile,
             site_layers=(*added, *default_layers),
         )
@@ -222,7 +229,9 @@ def make_draft(
         sites = open_sites(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="", service_origin=None)
     with _collect_errors(site_errors):
-        name, written = choose_site(base, env, sites), base.search("computeSite", Scope(env=env))
+        # Without a site, the service that the payload brings decides.
+        wanted = Config(layers.stack.with_layers(*_payload_layers(base, "", layers)).root(), caller)
+        name, written = choose_site(wanted, env, sites), base.search("computeSite", Scope(env=env))
         draft = draft.at_site(name, written.origin)
         if isinstance(written.value, dict | list) or (name and str(written.value or name) != name):
             chosen: dict[str, object] = {"computeSite": name or None}
@@ -260,7 +269,7 @@ def explain_keys(
     # A job's values have its labels for `{label}` and `{jobLabel}`.
     label = current.get("curr_pipetask") or current.get("curr_cluster")
     names = {"label": label, "jobLabel": current.get("curr_cluster") or label} if label else {}
-    scope = Scope(current={**names, **parse_variables(given), **current}, env=configuration.env)
+    scope = Scope(current={**names, **parse_variables(given), **current}, env=configuration.env, of_attempts=True)
     configuration = _with_run_name(configuration)
     if "curr_site" not in scope.current:
         configuration = _at_chosen_site(configuration, scope)
@@ -321,6 +330,17 @@ def _site_layers(base: Config, name: str, sites: SitePath) -> tuple[ResolvedSite
     default = make_layer({"computeSite": name}, "computed", LayerRank.DEFAULTS)
     profile, layers = site_layers(base, name, sites)
     return profile, (default, *layers)
+
+
+def _payload_layers(config: Config, site: str, layers: Layers) -> list[Layer]:
+    """Return the defaults of the kind of payload, if it has any.
+
+    A file that names the class by which BPS reaches Longshore has chosen: its service is the site's, or Longshore's
+    default.
+    """
+    if not is_lsst(config, site=site, env=layers.env, folder=layers.path.parent):
+        return []
+    return [lsst_layer(with_service=not layers.names_bridge)]
 
 
 def _service_layers(service: str) -> list[Layer]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE
+from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE, default_service
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import (
@@ -31,9 +31,8 @@ from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.files.presence import current_directory
-from longshore.world.host import user_name
+from longshore.world.host import system_folders, user_folder, user_name
 from longshore.world.read.set_options import parse_set_options
-from longshore.world.read.site_profiles import system_folders, user_folder
 from longshore.world.read.yaml_includes import LoadedLayers, SourceFile, load_layers, read_yaml
 from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path
@@ -140,6 +139,17 @@ def read_base_layers(
     local = _load_machine_and_user(env)
     variables, warnings = _environment_layer(env, defaults.root)
     return (defaults, *local.layers, variables), local.files, tuple(warnings)
+
+
+def configured_service(env: Mapping[str, str]) -> str:
+    """Return the service of runs that name none: by the environment, the user's configuration, or the machine's.
+
+    Raises `ConfigError` if an existing file cannot be read.
+    """
+    variables, _ = _environment_layer(env, Node({}, Origin("environment")))
+    layers = map(_without_bridge, (variables, *reversed(_load_machine_and_user(env).layers)))
+    named = (map_items(layer.root).get("wmsServiceClass") for layer in layers)
+    return str(next((node.value for node in named if node is not None and node.value), default_service()))
 
 
 def _without_bridge(layer: Layer) -> Layer:

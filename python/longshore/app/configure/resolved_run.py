@@ -21,11 +21,11 @@ from longshore.app.configure.configuration import (
     read_original_site,
 )
 from longshore.app.configure.generate import generate, keep_generated
-from longshore.app.configure.layers import Layers, Overrides
+from longshore.app.configure.layers import FILE_NAME, Layers, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.probe import note_unanswered_probe, probe
 from longshore.app.configure.run_identity import payload_identity
-from longshore.app.configure.service_lookup import default_site, find_service, short_name
+from longshore.app.configure.service_lookup import default_service, default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite, refuse_missing_scratch
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress, inform, warn
@@ -37,9 +37,9 @@ from longshore.config.profile.retry_rules import ValueReader, parse_signals
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
 from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.values.search import Config
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
-from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
+from longshore.errors import ConfigError, FilesError, ServiceError, SubmissionRefusedError
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -48,6 +48,7 @@ from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
+from longshore.world.host import user_folder
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -171,10 +172,26 @@ def resolve_draft(
     context = service_context(configuration, service, paths, is_static=static is not None)
     if with_probe and static is None:
         context = msgspec.structs.replace(context, probe=probe(service, context))
+        if existing is None and configuration.has_service_of_bps:
+            _refuse_unusable_default(configuration, context.probe)
         if context.probe is None:
             note_unanswered_probe(configuration.service, "FILE", progress)
     return ResolvedRun(
         id=run_id, configuration=configuration, service=service, paths=paths, context=context, static=static
+    )
+
+
+def _refuse_unusable_default(configuration: Configuration, report: PingReport | None) -> None:
+    """Raise `ServiceError` if nobody named the service, and the one that BPS uses by default cannot be used here."""
+    if report is None or report.ok:
+        return
+    raise ServiceError(
+        f"'{configuration.path}' names no 'wmsServiceClass', which means '{configuration.service}', as with BPS, and "
+        f"that cannot be used here: {report.message}",
+        hint=f"Name a service: --wms-service-class {default_service()} is this machine, for one run; 'wmsServiceClass: "
+        f"{default_service()}' in '{user_folder(configuration.env) / FILE_NAME}' is the default of all runs that name "
+        "none. 'longshore site list' shows sites for --compute-site, which name theirs. 'longshore ping "
+        f"--wms-service-class {configuration.service}' shows what is missing.",
     )
 
 

@@ -98,14 +98,25 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
         return found[0]
     if named and not isinstance(named, dict):
         return str(named)
-    wanted = base.search("wmsServiceClass", Scope(env=env))
-    service = short_name(str(wanted.value or default_service()))
-    asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED_LAYERS
+    name, origin = chosen_service(base, "", env)
+    service = short_name(name)
+    asked = origin is not None and origin.layer not in PACKAGED_LAYERS
     here = _sites_matching_host(host_name(), base, sites)
     fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]
     if only := only_site(host_name(), [(name, _site_source(name, base, sites)) for name in fit]):
         return only
     return default_site_by_name(service)
+
+
+def chosen_service(config: Config, site: str, env: Mapping[str, str]) -> tuple[str, Origin | None]:
+    """Return the service of jobs at a site, and where it was written; an empty value names none."""
+    found = config.search("wmsServiceClass", Scope(current={"curr_site": site}, env=env))
+    if found.value:
+        return str(found.value), found.origin
+    node = found.node
+    while node is not None and not node.value:
+        node = node.replaced_node
+    return (str(node.value), node.origin) if node is not None else (default_service(), found.origin)
 
 
 def candidates_of(

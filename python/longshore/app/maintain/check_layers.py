@@ -11,7 +11,7 @@ from longshore.app.configure.layers import FILE_NAME, read_base_layers
 from longshore.app.configure.site_list import list_sites
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
 from longshore.errors import ConfigError
-from longshore.world.read.site_profiles import system_folders, user_folder
+from longshore.world.host import system_folders, user_folder
 from longshore.world.read.yaml_includes import load_layers
 
 _AREA: Final = "configuration"

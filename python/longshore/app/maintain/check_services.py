@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from longshore.app.configure.layers import read_base_layers
+from longshore.app.configure.layers import configured_service
 from longshore.app.configure.service_lookup import (
     SERVICE_VARIABLE,
     default_service,
@@ -17,7 +17,6 @@ from longshore.app.configure.service_lookup import (
 )
 from longshore.app.maintain.diagnosis import Check, Diagnosis, DiagnosisState
 from longshore.app.site.ping import ping
-from longshore.config.values.merge import map_items
 from longshore.errors import LongshoreError
 
 _AREA: Final = "services"
@@ -44,13 +43,11 @@ def _always(_: str) -> bool:
 
 
 def _configured_service() -> str:
-    """Return the service of runs that name none, by the configuration of machine and user."""
+    """Return the service of runs that name none; the default where that cannot be read."""
     try:
-        layers = read_base_layers(os.environ)[0]
+        return configured_service(os.environ)
     except LongshoreError:
         return default_service()
-    nodes = (map_items(layer.root).get("wmsServiceClass") for layer in reversed(layers))
-    return str(next((node.value for node in nodes if node is not None), default_service()))
 
 
 def _check_service(name: str, *, is_installed: bool, is_used: Callable[[str], bool]) -> Iterator[Diagnosis]:

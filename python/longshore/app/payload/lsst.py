@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.app.payload.graph_file import holds_quanta
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.payload_format import QUANTUM_GRAPH, is_graph_file, source_of_file_name
@@ -85,9 +87,13 @@ def _is_in_package(config: Config) -> bool:
     return bool(found and found.node and re.match(r"\$\{?[A-Z]\w*_DIR\b", str(found.node.value)))
 
 
-def lsst_layer() -> Layer:
-    """Return LSST's defaults, a layer above the package's."""
-    return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped_path("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
+def lsst_layer(*, with_service: bool) -> Layer:
+    """Return LSST's defaults, a layer above the package's; `with_service` keeps BPS's default service in it."""
+    root = read_yaml(shipped_path("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS)
+    if not with_service:
+        values = {key: node for key, node in map_items(root).items() if key != "wmsServiceClass"}
+        root = msgspec.structs.replace(root, value=values)
+    return Layer("lsst", LayerRank.DEFAULTS, root)
 
 
 @lru_cache(maxsize=16)

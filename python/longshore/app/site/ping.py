@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from longshore.app.configure.service_lookup import default_service, environment_
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.errors import UsageError
 from longshore.world.files.presence import current_directory
+from longshore.world.host import system_folders, user_folder
 
 
 def ping(
@@ -16,9 +18,11 @@ def ping(
 ) -> PingReport:
     """Ask a service whether it can be used.
 
-    Without `name` the site's service is used, else the environment's choice, else the default service. `path` is a
-    configuration with the service's settings; `site` and `site_path` choose a site, with or without a configuration;
-    `now` is its time. Raises `UnknownServiceError` if the service does not exist.
+    Without `name` the site's service is used, else that of runs that name none: by the environment, the configuration
+    of user or machine, or the default. `path` is a configuration with the service's settings; `site` and `site_path`
+    choose a site, with or without a configuration; `now` is its time.
+
+    Raises `UnknownServiceError` if the service does not exist.
     """
     here = RunPaths(current_directory())
     if path is not None or site:
@@ -33,5 +37,16 @@ def ping(
         return service.ping(service_context(configuration, service, here))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")
-    service = find_service(name or environment_service() or default_service())
+    service = find_service(name or _configured_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))
+
+
+def _configured_service() -> str:
+    """Return the service of runs that name none."""
+    folders = (user_folder(os.environ), *system_folders(os.environ))
+    if "LONGSHORE_WMS_SERVICE_CLASS" in os.environ or any((folder / "longshore.yaml").is_file() for folder in folders):
+        # Imported late, too: most users have no such file.
+        from longshore.app.configure.layers import configured_service
+
+        return configured_service(os.environ)
+    return environment_service() or default_service()

@@ -22,8 +22,7 @@ from longshore.sites.profile_text import profile_text
 from longshore.world.files.atomic import create_file
 from longshore.world.files.folder import make_folders
 from longshore.world.files.presence import current_directory
-from longshore.world.host import host_name
-from longshore.world.read.site_profiles import user_folder
+from longshore.world.host import host_name, user_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 

@@ -22,7 +22,7 @@ from longshore.config.values.merge import map_items
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
-from longshore.world.read.site_profiles import system_folders, user_folder
+from longshore.world.host import system_folders, user_folder
 
 _PROFILE_KEYS: Final = frozenset({"disabled", "inherits", "hosts", "limits", "service"})
 """Root keys that mark a file as the profile of a site, unless it has a payload."""

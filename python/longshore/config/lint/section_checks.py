@@ -45,6 +45,10 @@ _LSST_KEYS: Final = frozenset(
 )
 
 
+_PAYLOAD_KEYS: Final = frozenset({"pipelineYaml", "graphFile", "qgraphFile", "createQuantumGraph"})
+"""Keys by which a file has a payload of LSST's."""
+
+
 class BpsDefaultService(msgspec.Struct, frozen=True):
     """The service that BPS uses where none is named.
 
@@ -226,7 +230,7 @@ def find_deprecated_names(root: Node) -> Iterator[Finding]:
 
 
 def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[Finding]:
-    """Warn once where BPS would use its default service, and Longshore uses its own."""
+    """Tell once where BPS would use its default service: it is used, or Longshore's own is, which is a warning."""
     if bps is None:
         return
     top = map_items(root)
@@ -235,6 +239,11 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
         return
     default = service
     while default is not None and default.replaced_node is not None:
+        if default.value == bps.service and default.origin.layer in PACKAGED_LAYERS:
+            # The payload brings it: any other was chosen, by a site at least.
+            if default is service:
+                yield _service_of_bps(root, bps, default.replaced_node)
+            return
         default = default.replaced_node
     # The site's profile may name the default service anyway.
     by_default = _UNNAMED_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
@@ -254,6 +263,21 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
                 at_key=True,
             )
             return
+
+
+def _service_of_bps(root: Node, bps: BpsDefaultService, ours: Node) -> Finding:
+    """Note that a run belongs to the service that BPS uses by default."""
+    path, node = next(
+        ((path, node) for path, node in _user_keys(root, frozenset()) if path[-1] in _PAYLOAD_KEYS), ((), root)
+    )
+    return Finding(
+        message=f"no 'wmsServiceClass' is named: the run belongs to {bps.title}, as with BPS",
+        origin=node.origin,
+        hint=f"Name the service that is meant: 'wmsServiceClass: {bps.service}', or '{ours.value}' for this machine.",
+        severity=Severity.NOTE,
+        path=path,
+        at_key=bool(path),
+    )
 
 
 def _user_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:

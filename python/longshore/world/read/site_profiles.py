@@ -19,6 +19,7 @@ from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
+from longshore.world.host import system_folders, user_folder
 from longshore.world.plugins import SERVICES, SITES, Plugin, all_plugins, built_in_plugins
 from longshore.world.read.yaml_includes import SourceFile, load_layers
 from longshore.world.shipped_files import shipped_path
@@ -170,19 +171,6 @@ class SitePath:
 def _plugin_site_folders(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
     """Folders in which the packages of services ship profiles, without duplicates."""
     return tuple(dict.fromkeys(plugin.folder / "sites" for plugin in plugins if plugin.folder))
-
-
-def user_folder(env: Mapping[str, str]) -> Path:
-    """Return the folder of this user's configuration."""
-    folder = Path(env.get("XDG_CONFIG_HOME", ""))
-    return (folder if folder.is_absolute() else Path(env.get("HOME") or "~").expanduser() / ".config") / "longshore"
-
-
-def system_folders(env: Mapping[str, str]) -> list[Path]:
-    """List the folders of this machine's configuration, strongest first."""
-    names = (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    # The XDG base directory specification ignores relative paths.
-    return [Path(name) / "longshore" for name in names if name.startswith("/")]
 
 
 def _yaml_files(folder: Path) -> list[str]:
