@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.contract.batch import Batch, FindResult, Limits, PollResult, Rejected, SubmitResult, Unsure, Urgency
+from longshore.contract.batch import (
+    Batch,
+    FindResult,
+    Limits,
+    PollResult,
+    Rejected,
+    SubmitResult,
+    Throttled,
+    Unsure,
+    Urgency,
+)
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Reprioritisable, SubmitWindow
 from longshore.contract.wait_reasons import WaitReasons
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
-from longshore.model.run.event import Failed
+from longshore.model.run.event import Ended, Failed
 from longshore.model.run.states import JobState
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
@@ -34,6 +44,8 @@ class _Executor(FakeExecutor, SubmitWindow, Reprioritisable):
         self.refuses: str | None = None
         self.refusal = Rejected("no such partition", for_all=True)
         self.late: Rejected | None = None
+        self.drained: dict[str, int] = {}
+        """How many more batches of a label are refused for now."""
         self.opens: int | None = None
         self.note = ""
         self.waiting: WaitReasons | None = None
@@ -41,6 +53,10 @@ class _Executor(FakeExecutor, SubmitWindow, Reprioritisable):
     def submit(self, batch: Batch) -> SubmitResult:
         self.batches.append(batch)
         self.rounds.append(self.polls)
+        label = batch.members[0].name.partition("_")[0]
+        if self.drained.get(label):
+            self.drained[label] -= 1
+            return Throttled("the partition is drained", 20.0, alike=True)
         if self.late:
             return Unsure("it does not answer yet")
         if self.refuses and any(member.name == self.refuses for member in batch.members):
@@ -80,6 +96,38 @@ def test_a_refusal_that_would_come_again_fails_its_jobs_at_once(tmp_path: Path) 
     executor.refuses, executor.refusal = "a_0", Rejected("no such partition", hopeless=True)
     assert made.run() is JobState.FAILED
     assert sum(member.name == "a_0" for batch in executor.batches for member in batch.members) == 1
+
+
+def test_jobs_that_are_not_taken_for_now_wait_alone_and_one_of_them_is_tried(tmp_path: Path) -> None:
+    clock, said = FakeClock(), list[str]()
+    manager = FakeManager(clock, lambda _job, _attempt: AttemptOutcome(run_s=10.0))
+    executor = _Executor(manager, limits=Limits(max_batch=10))
+    executor.drained = {"a": 3}
+    parents: dict[str, tuple[str, ...]] = {f"{label}_{number}": () for label in "ab" for number in range(5)}
+    run = write_run(tmp_path / "run", parents, profiles={"a": {"service_settings": {"partition": "main"}}})
+    made = Engine(run, executor, EngineSettings(), clock=clock, by="submit", log_line=said.append)
+    assert made.run() is JobState.SUCCEEDED
+    sizes = {
+        label: [len(each.members) for each in executor.batches if each.members[0].name[0] == label] for label in "ab"
+    }
+    assert sizes == {"a": [5, 1, 1, 1, 4], "b": [5]}
+    assert all(member.attempt == 1 for each in executor.batches for member in each.members)
+    assert said.count("jobs of 'a' wait: the partition is drained") == 1
+    ends = {event.j: event.t for event in read_events(run.journal) if isinstance(event, Ended)}
+    # The others did not wait, and these no longer than their last pause.
+    assert max(ends[job] for job in range(5, 10)) - made.life.t < 20.0
+    assert 70.0 <= max(ends[job] for job in range(5)) - made.life.t < 72.0
+
+
+def test_batches_of_one_round_that_would_be_refused_alike_are_not_submitted(tmp_path: Path) -> None:
+    clock = FakeClock()
+    manager = FakeManager(clock, lambda _job, _attempt: AttemptOutcome(run_s=10.0))
+    executor = _Executor(manager, limits=Limits(max_batch=1))
+    executor.drained = {"a": 1}
+    run = write_run(tmp_path / "run", {f"a_{number}": () for number in range(5)})
+    made = Engine(run, executor, EngineSettings(), clock=clock, by="submit", log_line=lambda _line: None)
+    assert made.run() is JobState.SUCCEEDED
+    assert len(executor.batches) == 6
 
 
 def test_what_the_manager_says_late_counts_as_if_it_had_been_said_at_once(tmp_path: Path) -> None:

@@ -160,10 +160,7 @@ class EngineJob:
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        answer = self._client.submit(script)
-        number = self._dialect.submit_reply(answer).id
-        if number is None:
-            raise SubmissionRefusedError(f"{self._title} does not take the engine of '{self._run.root}': {answer.why}")
+        number = self._client.submit_with_id(script, what=f"the engine of '{self._run.root}'")
         text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
         write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
         return self._wait_for_start(number, before)

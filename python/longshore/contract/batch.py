@@ -143,6 +143,8 @@ class Throttled(msgspec.Struct, frozen=True):
 
     why: str
     retry_after_s: float
+    alike: bool = False
+    """Whether that holds for jobs with the same request and settings only: others are submitted meanwhile."""
 
 
 class Unsure(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.waiting import eventually
 
@@ -170,9 +171,62 @@ def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
     said = _Site(tmp_path / "b", onSubmitError="run").submit("a", 1, answer(1, err=err))
     assert isinstance(said, Rejected)
     assert said.for_all
-    said = _Site(tmp_path / "c").submit("a", 1, answer(1, err="sbatch: error: the site's own plugin is unwell"))
-    assert isinstance(said, Rejected)
-    assert (said.for_all, said.hopeless) == (False, False)
+
+
+DRAINED = "sbatch: error: Batch job submission failed: Required partition not available (inactive or drain)"
+PLUGIN = "sbatch: error: the site's own plugin is unwell"
+
+
+def test_a_condition_of_the_centre_spends_nothing_and_slows_down_such_jobs_only(tmp_path: Path) -> None:
+    site = _Site(tmp_path, hopelessAfter=0)
+    said = [site.submit(f"a{n}", 2, answer(1, err=DRAINED)) for n in range(3)]
+    assert [(type(each), each.retry_after_s, each.alike) for each in said] == [
+        (Throttled, pause_s, True) for pause_s in (2.0, 4.0, 8.0)
+    ]
+    assert "Required partition not available" in said[0].why
+    # Jobs with other settings are no business of that partition.
+    other = msgspec.structs.replace(batch("b", 1), settings={"partition": "short"})
+    site.shell.sbatch.append(answer(0, out="7"))
+    assert site.executor.submit(other) == Accepted("7")
+    assert site.submit("a3", 2, answer(1, err=DRAINED)).retry_after_s == 16.0
+    assert site.submit("a4", 2, answer(0, out="8")) == Accepted("8")
+    assert site.submit("a5", 2, answer(1, err=DRAINED)).retry_after_s == 2.0
+    assert sorted(path.stem for path in site.run.batches.glob("*.json")) == ["a4", "b"]
+
+
+@pytest.mark.parametrize(("hopeless_after", "tries"), [(0, 0), (100, 6), ("never", 50)])
+def test_a_refusal_that_nothing_explains_ends_by_hopeless_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hopeless_after: object, tries: int
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("longshore.batch.executor.submit.seconds_since_boot", lambda: now[0])
+    site = _Site(tmp_path, hopelessAfter=hopeless_after)
+    for n in range(tries):
+        said = site.submit(f"a{n}", 2, answer(1, err=PLUGIN))
+        assert isinstance(said, Throttled)
+        assert said.alike
+        assert PLUGIN in said.why
+        now[0] += said.retry_after_s
+    if hopeless_after == "never":
+        return
+    assert now[0] - 1000.0 == hopeless_after
+    for tag in ("b", "c"):
+        # Others of the kind do not wait for as long once more.
+        said = site.submit(tag, 2, answer(1, err=PLUGIN))
+        assert isinstance(said, Rejected)
+        assert said.hopeless
+        assert f"for {hopeless_after} s ('hopelessAfter'): {PLUGIN}" in said.why
+
+
+def test_a_known_condition_ends_the_wait_without_an_explanation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("longshore.batch.executor.submit.seconds_since_boot", lambda: now[0])
+    site = _Site(tmp_path, hopelessAfter=100)
+    for tag, err in (("a", PLUGIN), ("b", DRAINED), ("c", PLUGIN)):
+        assert isinstance(site.submit(tag, 1, answer(1, err=err)), Throttled)
+        now[0] += 99.0
 
 
 def test_a_cluster_that_is_not_reached_refuses_nothing(tmp_path: Path) -> None:

@@ -179,7 +179,9 @@ def test_a_throttled_allocation_is_submitted_again_after_the_pause(tmp_path: Pat
     source, queue = site.open()
     source.request(1)
     source.poll()
-    assert news(source).pending == [1]
+    found = news(source)
+    assert (found.pending, found.waiting) == ([1], {"not now": (1,)})
+    assert found.note == "no allocation for pilots for now: not now"
     assert queue.numbers == [[1]]
     site.clock.advance(11)
     source.poll()

@@ -51,14 +51,14 @@ def test_the_id_is_found_in_the_reply(out: str, number: int | None) -> None:
 @pytest.mark.parametrize(
     ("message", "outcome"),
     [
-        ('unknown resource "nosuch"', SubmitOutcome.HOPELESS),
-        ("error: no suitable queues", SubmitOutcome.HOPELESS),
-        ('Job was rejected because job requests unknown queue "nosuch.q"', SubmitOutcome.HOPELESS),
-        ('job rejected: the requested parallel environment "nope" does not exist', SubmitOutcome.HOPELESS),
-        ('job rejected: the requested project "nop" does not exist', SubmitOutcome.HOPELESS),
-        ('denied: "9a" is not a valid object name (cannot start with a digit)', SubmitOutcome.HOPELESS),
-        ("Colon (':') not allowed in objectname", SubmitOutcome.HOPELESS),
-        ('attribute "h_rt" is not a time value', SubmitOutcome.HOPELESS),
+        ('unknown resource "nosuch"', SubmitOutcome.REFUSED),
+        ("error: no suitable queues", SubmitOutcome.REFUSED),
+        ('Job was rejected because job requests unknown queue "nosuch.q"', SubmitOutcome.REFUSED),
+        ('job rejected: the requested parallel environment "nope" does not exist', SubmitOutcome.REFUSED),
+        ('job rejected: the requested project "nop" does not exist', SubmitOutcome.REFUSED),
+        ('denied: "9a" is not a valid object name (cannot start with a digit)', SubmitOutcome.REFUSED),
+        ("Colon (':') not allowed in objectname", SubmitOutcome.REFUSED),
+        ('attribute "h_rt" is not a time value', SubmitOutcome.REFUSED),
         ("job rejected: you tried to submit a job with more than 75000 tasks", SubmitOutcome.TOO_LARGE),
         ("job rejected: Only 10 jobs are allowed per user (current job count: 10)", SubmitOutcome.TOO_LARGE),
         ("Error reading answer list from qmaster", SubmitOutcome.UNSURE),
@@ -66,7 +66,15 @@ def test_the_id_is_found_in_the_reply(out: str, number: int | None) -> None:
             'unable to send message to qmaster using port 1 on host "localhost": got send error',
             SubmitOutcome.UNREACHABLE,
         ),
-        ("a rule of this site", SubmitOutcome.REFUSED),
+        ("a rule of this site", SubmitOutcome.UNEXPLAINED),
+        ('denied: host "n7" is no submit host', SubmitOutcome.UNEXPLAINED),
+        ("job 7 was rejected because it can't be written: No space left on device", SubmitOutcome.THROTTLED),
+        ('error writing object "7" to spooling database', SubmitOutcome.THROTTLED),
+        ("JSV temporarily rejected job", SubmitOutcome.THROTTLED),
+        ("JSV rejected job", SubmitOutcome.UNEXPLAINED),
+        ("job rejected: only 500 jobs are allowed per cluster", SubmitOutcome.TOO_LARGE),
+        # A name that a user chose says nothing.
+        ('unknown resource "disk full, try again temporarily"', SubmitOutcome.REFUSED),
     ],
 )
 def test_refusals_of_qsub(message: str, outcome: SubmitOutcome) -> None:
@@ -79,7 +87,7 @@ def test_a_qsub_without_an_answer_is_unsure() -> None:
 
 def test_options_that_qsub_does_not_know_are_hopeless() -> None:
     reply = REPLIES.read(answer(1, err='qsub: invalid priority "-2000".  Must be an integer from -1023 to 1024\n'))
-    assert reply.outcome is SubmitOutcome.HOPELESS
+    assert reply.outcome is SubmitOutcome.REFUSED
 
 
 QUEUE = """<?xml version='1.0'?>

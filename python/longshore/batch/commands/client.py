@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
@@ -14,7 +15,9 @@ import msgspec
 from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.dialect import Dialect, ProgramCall
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId, find_row
+from longshore.batch.submit_replies import SubmitOutcome
 from longshore.contract.context import Unreachable
+from longshore.errors import SubmissionRefusedError
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.query_cache import CachedAnswer, cached_answer
@@ -24,6 +27,9 @@ from longshore.world.processes.shell import ProgramResult, Shell, SystemShell
 from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.registry import state_folder
 
+_PAUSES_S: Final = (1.0, 2.0, 4.0)
+"""Pauses between the tries of a submission whose id a user waits for."""
+_OF_CENTRE: Final = frozenset({SubmitOutcome.THROTTLED, SubmitOutcome.CLOSED, SubmitOutcome.UNREACHABLE})
 _FIELDS_AGE_S: Final = 86_400.0
 """Age up to which it is known which fields accounting has: they change with the version."""
 
@@ -75,6 +81,27 @@ class BatchClient:
     def submit(self, script: str, *options: str) -> ProgramResult:
         """Submit a script, with options beside those in the script."""
         return self._run(self.dialect.submit_call(script, options), env=self._submit_environment)
+
+    def submit_with_id(self, script: str, *options: str, what: str) -> int:
+        """Submit a script and return the id, for a command that goes on only with it; `what` names the job.
+
+        What passes in a moment is waited for. Raises `SubmissionRefusedError`: nothing is left to be charged for it, so
+        that a user submits the run again once a condition of the centre has passed.
+        """
+        for pause_s in (*_PAUSES_S, None):
+            answer = self.submit(script, *options)
+            reply = self.dialect.submit_reply(answer)
+            if reply.id is not None:
+                return reply.id
+            if pause_s is None or not reply.outcome.is_passing:
+                break
+            time.sleep(pause_s)
+        if reply.outcome in _OF_CENTRE:
+            raise SubmissionRefusedError(
+                f"{self.dialect.title} does not take {what} for now: {answer.why}",
+                hint="That is no fault of the run. Nothing of it is submitted; try again when it has passed.",
+            )
+        raise SubmissionRefusedError(f"{self.dialect.title} does not take {what}: {answer.why}")
 
     def submit_rate_limit(self, per_s: float) -> RateLimit:
         """Return the rate limit on submissions for all processes of this user on this host."""

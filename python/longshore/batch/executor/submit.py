@@ -44,10 +44,25 @@ _BROKEN_CONNECTION_S: Final = 15.0
 _MIN_BACK_OFF_S: Final = 2.0
 _MAX_BACK_OFF_S: Final = 60.0
 """Longest pause after a refused batch; the pause doubles each time."""
+_OF_SUCH_JOBS: Final = frozenset({SubmitOutcome.CLOSED, SubmitOutcome.UNEXPLAINED, SubmitOutcome.TOO_LARGE})
+"""Refusals that say nothing of jobs with other settings."""
 _SMALLER_BATCH_PAUSE_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
 _REPLY_WAIT_S: Final = 1.0
 """Seconds to wait for the reply before the engine goes on; a later reply is read when the batch is looked up."""
+
+
+class _Refusals:
+    """Refusals without an acceptance between them; `since` is when those without an explanation began, since boot."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.pause_s = _MIN_BACK_OFF_S
+
+    def next_pause_s(self) -> float:
+        """Return the pause before the next try, which doubles each time."""
+        pause_s, self.pause_s = self.pause_s, min(2 * self.pause_s, _MAX_BACK_OFF_S)
+        return pause_s
 
 
 class BatchSubmitter:
@@ -79,7 +94,9 @@ class BatchSubmitter:
         self._max_batch = limits.max_batch
         self.max_batch = limits.max_batch
         """Members of a batch: fewer than the site allows while larger ones are refused."""
-        self._back_off_s = _MIN_BACK_OFF_S
+        self._refusals: dict[str, _Refusals] = {}
+        """Per kind of batches (`_kind_of`), and under an empty key of the manager as a whole."""
+        self._latest_kind = ""
         self._stops_run = scripts.stops_run
         self._lookup_since: dict[str, float] = {}
         """Since when a batch is being looked up, in seconds since boot."""
@@ -123,7 +140,7 @@ class BatchSubmitter:
             self._records.write(batch_record, batch.members)
         except OSError as error:
             return Throttled(f"the batch cannot be recorded: {error.strerror}", _MIN_BACK_OFF_S)
-        self._latest_record = batch_record
+        self._latest_record, self._latest_kind = batch_record, _kind_of(batch)
         self._submit_call.start(partial(self._client.submit, script))
         answer = self._take_reply(batch_record, timeout_s=_REPLY_WAIT_S)
         return answer or Unsure(f"{self._program} has not answered yet for the batch '{batch_record.tag}'")
@@ -138,7 +155,8 @@ class BatchSubmitter:
         reply = self._client.dialect.submit_reply(answer)
         if reply.id is not None:
             self._record_acceptance(batch_record, reply.id)
-            self._back_off_s = _MIN_BACK_OFF_S
+            self._refusals.pop("", None)
+            self._refusals.pop(self._latest_kind, None)
             self.max_batch = min(self._max_batch, max(self.max_batch, 2 * len(batch_record.members)))
             return Accepted(str(reply.id))
         match reply.outcome:
@@ -148,20 +166,42 @@ class BatchSubmitter:
                     with suppress(OSError):
                         self._records.write(msgspec.structs.replace(batch_record, may_appear_s=_BROKEN_CONNECTION_S))
                 return Unsure(f"{self._program} returned no id: {answer.why}")
-            case SubmitOutcome.THROTTLED | SubmitOutcome.TOO_LARGE | SubmitOutcome.UNREACHABLE:
+            case SubmitOutcome.REFUSED:
                 self._records.remove(batch_record.tag)
-                if reply.outcome is SubmitOutcome.TOO_LARGE and len(batch_record.members) > 1:
-                    # An array is accepted as a whole or not at all: a smaller one may fit under the limit.
-                    self.max_batch = len(batch_record.members) // 2
-                    return Throttled(f"{self._title} takes no more at once: {answer.why}", _SMALLER_BATCH_PAUSE_S)
-                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MAX_BACK_OFF_S)
-                is_silent = reply.outcome is SubmitOutcome.UNREACHABLE
-                why = "the workload manager does not answer" if is_silent else f"{self._title} takes no more for now"
-                return Throttled(f"{why}: {answer.why}", pause_s)
+                return Rejected(f"{self._title} refuses it: {answer.why}", for_all=self._stops_run, hopeless=True)
+            case outcome:
+                self._records.remove(batch_record.tag)
+                return self._put_off(batch_record, outcome, answer.why)
+
+    def _put_off(self, batch_record: BatchRecord, outcome: SubmitOutcome, why: str) -> Throttled | Rejected:
+        """Return the result for a batch that was not taken for a reason beside its request: no attempt is spent."""
+        if outcome is SubmitOutcome.TOO_LARGE and len(batch_record.members) > 1:
+            # An array is accepted as a whole or not at all: a smaller one may fit under the limit.
+            self.max_batch = len(batch_record.members) // 2
+            return Throttled(f"{self._title} takes no more at once: {why}", _SMALLER_BATCH_PAUSE_S)
+        is_alike = outcome in _OF_SUCH_JOBS
+        refusals = self._refusals.setdefault(self._latest_kind if is_alike else "", _Refusals())
+        pause_s = refusals.next_pause_s()
+        match outcome:
+            case SubmitOutcome.UNREACHABLE:
+                words = "the workload manager does not answer"
+            case SubmitOutcome.CLOSED:
+                words = f"{self._title} takes no such jobs for now, and none of their attempts is spent"
+            case SubmitOutcome.UNEXPLAINED:
+                now, limit_s = seconds_since_boot(), batch_record.hopeless_after_s
+                refusals.since = now if refusals.since is None else refusals.since
+                left_s = None if limit_s is None else refusals.since + limit_s - now
+                if limit_s is not None and left_s is not None and left_s <= 0.0:
+                    words = f"{self._title} refuses it, and did so for {limit_s:.0f} s ('hopelessAfter'): {why}"
+                    return Rejected(words, for_all=self._stops_run, hopeless=True)
+                pause_s = pause_s if left_s is None else min(pause_s, left_s)
+                end = "" if limit_s is None else f", and they fail after {limit_s:.0f} s of that ('hopelessAfter')"
+                words = f"{self._title} refuses such jobs, which may pass; they are tried again{end}"
             case _:
-                self._records.remove(batch_record.tag)
-                hopeless = reply.outcome is SubmitOutcome.HOPELESS
-                return Rejected(f"{self._title} refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
+                words = f"{self._title} takes no more for now"
+        if outcome is not SubmitOutcome.UNEXPLAINED:
+            refusals.since = None
+        return Throttled(f"{words}: {why}", pause_s, alike=is_alike)
 
     def _record_acceptance(self, batch_record: BatchRecord, number: int) -> BatchRecord:
         accepted = msgspec.structs.replace(batch_record, id=number)
@@ -266,3 +306,8 @@ class BatchSubmitter:
                 why=f"{self._program} did not answer, and its job '{batch_record.name}' may still appear"
             )
         return None
+
+
+def _kind_of(batch: Batch) -> str:
+    """Return what a workload manager may judge a batch by, beside the names and the number of its members."""
+    return repr((batch.request, sorted(batch.attributes.items()), sorted(batch.settings.items())))

@@ -201,13 +201,12 @@ class NativeRun:
         return batch_record
 
     def _submit_script(self, script: str, options: Sequence[str], what: str, name: str) -> int:
-        answer = self._client.submit(script, *options)
-        number = self.dialect.submit_reply(answer).id
-        if number is None:
+        try:
+            return self._client.submit_with_id(script, *options, what=what)
+        except SubmissionRefusedError:
             # Whether it was accepted or not, none of it may be left.
             self._client.cancel_named(name)
-            raise SubmissionRefusedError(f"{self._title} does not take {what}: {answer.why}")
-        return number
+            raise
 
     def _submit_collector(self, submitted: Sequence[int], command: Sequence[str]) -> int:
         """Submit the collector: the job that writes the journal when all others are over."""

@@ -103,6 +103,8 @@ class BatchAllocations(AllocationSource):
         self._pause_s = _MIN_PAUSE_S
         self._trouble = ""
         """Why allocations are refused or fail; empty once one has run."""
+        self._put_off = ""
+        """Why the newest allocation is not taken for now."""
         self._refused = ""
         """Why the newest allocation was refused that would be refused again."""
 
@@ -200,6 +202,7 @@ class BatchAllocations(AllocationSource):
         )
 
     def _take_answer(self, tag: str, numbers: frozenset[int], answer: SubmitResult) -> None:
+        self._put_off = answer.why if isinstance(answer, Throttled) else ""
         match answer:
             case Accepted():
                 self._pending |= numbers
@@ -263,7 +266,7 @@ class BatchAllocations(AllocationSource):
             pending=sorted(self._pending | set(self._wanted)),
             running=sorted(self._running),
             gone=gone,
-            waiting=self._waiting.reasons,
+            waiting={**self._waiting.reasons, **({self._put_off: tuple(self._wanted)} if self._put_off else {})},
             refused=self._refused,
             note="; ".join(filter(None, (note, failed, *self._notes()))),
         )
@@ -272,6 +275,8 @@ class BatchAllocations(AllocationSource):
         """Yield what users should know of the allocations."""
         if self._trouble:
             yield f"the newest allocation for pilots failed: {self._trouble}"
+        if self._put_off and self._wanted:
+            yield f"no allocation for pilots for now: {self._put_off}"
         waiting = self._waiting
         for reason, mend in waiting.hopeless.items():
             if self._pending.intersection(waiting.reasons.get(reason, ())):

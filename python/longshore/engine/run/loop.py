@@ -306,7 +306,10 @@ class Engine:
         if self._is_paused:
             return []
         self._scheduler.limits = self._executor.limits
-        return self._scheduler.next_batches(self._time_of_day(), at_most=free_submissions(self._executor))
+        batches = self._scheduler.next_batches(self._time_of_day(), at_most=free_submissions(self._executor))
+        for why in self._scheduler.put_off_reasons():
+            self._notes.add(why)
+        return batches
 
     def _urgency(self, batch_event: Submitting) -> Urgency | None:
         """Return the urgency of a batch; ``None`` where the manager has no queue of its own."""
@@ -423,6 +426,9 @@ class Engine:
             # The manager refused another batch of this round for now, and that holds for all.
             self._record(BatchRefused(b=batch_event.b, why=self._pause[1]))
             return
+        if why := self._scheduler.find_put_off(batch_event):
+            self._record(BatchRefused(b=batch_event.b, why=why))
+            return
         assert batch_event.request is not None
         lane, slots = self._scheduler.find_lane(batch_event.request, batch_event.jobs[0][0])
         try:
@@ -450,13 +456,21 @@ class Engine:
         match answer:
             case Accepted():
                 self._record(Submitted(b=batch_event.b, id=answer.id))
+                self._scheduler.take_up(batch_event)
             case Rejected():
+                self._scheduler.take_up(batch_event)
                 self._record(BatchRefused(b=batch_event.b, why=answer.why, spent=True, hopeless=answer.hopeless))
                 if answer.for_all:
                     self._fail_run(batch_event, answer.why)
             case Throttled():
                 self._record(BatchRefused(b=batch_event.b, why=answer.why))
-                self._pause_submission(answer.retry_after_s, answer.why)
+                if answer.alike:
+                    label = self._jobs.label(batch_event.jobs[0][0])
+                    why = f"jobs of '{label}' wait: {answer.why}"
+                    self._scheduler.put_off(batch_event, why, until=self._time_of_day() + answer.retry_after_s)
+                    self._notes.add(why)
+                else:
+                    self._pause_submission(answer.retry_after_s, answer.why)
             case _:
                 # Unsure: it stays unanswered, and the next round looks it up.
                 self._notes.add(answer.why)

@@ -71,6 +71,9 @@ class ReadyQueue:
     def __len__(self) -> int:
         return self._size
 
+    def __contains__(self, bucket: Hashable) -> bool:
+        return bucket in self._buckets
+
     def pressure_of(self, job: int) -> float:
         """Return the pressure of a job, queued or not."""
         return self._pressure[job]

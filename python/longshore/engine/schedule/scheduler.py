@@ -26,6 +26,8 @@ _READY = int(JobCode.READY)
 _STARTS_PER_ROUND = 64
 """Starts decided in one round, so that ends do not wait behind many starts."""
 
+_TRIAL_S = 1.0
+"""Time between two trials with a job of a bucket that was put off, while the first one has no answer."""
 _MAX_SKIPPED = 64
 """Jobs with other requests in the same bucket that filling an array skips at most."""
 
@@ -38,6 +40,15 @@ class _RegisteredRequest(msgspec.Struct, frozen=True, gc=False):
     """Key that similar requests share."""
     lane: Lane
     """Lane of exactly this request."""
+
+
+class _PutOff:
+    """Why jobs of a bucket are not submitted until a moment; then one of them is the trial, whose batch this names."""
+
+    def __init__(self, why: str, until: float) -> None:
+        self.why = why
+        self.until = until
+        self.trial = ""
 
 
 class SchedulerProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +124,8 @@ class Scheduler:
         """Requests of profiles as users changed them."""
         self._buckets: dict[Hashable, Hashable] = {}
         """Equal buckets as one object: there may be as many requests as jobs, and few buckets."""
+        self._put_off: dict[Hashable, _PutOff] = {}
+        self._now = 0.0
         self._request_per_profile = [self._register(profile.request, profile) for profile in profiles]
         state.newly_inactive = []
         for job in state.active:
@@ -198,6 +211,7 @@ class Scheduler:
         at_most
             Most batches to return, beside those of packed jobs; ``None`` for any number.
         """
+        self._now = now
         self._free_resources()
         self._enqueue_ready(now)
         for job in self._throttle.begin_round():
@@ -218,6 +232,31 @@ class Scheduler:
         if self.limits.look_ahead_s and not self.has_more and not self.state.throttles:
             batches += self._next_batches_ahead()
         return batches
+
+    def put_off(self, batch: Submitting, why: str, *, until: float) -> None:
+        """Submit no jobs alike until a moment, and then one of them at a time, until `take_up`.
+
+        A workload manager may refuse them for days; a trial with all of them each minute would fill the journal.
+        """
+        self._put_off[self._bucket_of(batch)] = _PutOff(why, until)
+
+    def take_up(self, batch: Submitting) -> None:
+        """Submit jobs like those of a batch as usual."""
+        if self._put_off:
+            self._put_off.pop(self._bucket_of(batch), None)
+
+    def find_put_off(self, batch: Submitting) -> str:
+        """Return why a batch is put off that was decided before others like it were; empty if it is not."""
+        put_off = self._put_off.get(self._bucket_of(batch)) if self._put_off else None
+        return "" if put_off is None or put_off.trial == batch.b else put_off.why
+
+    def put_off_reasons(self) -> list[str]:
+        """Return why ready jobs are put off."""
+        return [each.why for bucket, each in self._put_off.items() if bucket in self._queue]
+
+    def _bucket_of(self, batch: Submitting) -> Hashable:
+        assert batch.request is not None
+        return self._register(batch.request, self._profile(batch.jobs[0][0])).bucket
 
     def find_lane(self, request: Request, job: int) -> tuple[str | None, int]:
         """Return the name and the slots of the lane of a job's request; no name where nothing is submitted ahead."""
@@ -298,8 +337,12 @@ class Scheduler:
         max_batch = self._profile(job).max_batch
         own = max_batch() if max_batch else self.limits.max_batch
         most = self._room.max_batch(registered.bucket, own) - 1
-        jobs = [job, *self._pop_similar(registered, most)] if most else [job]
-        return self._batch_of(jobs, registered)
+        put_off = self._put_off.get(registered.bucket)
+        jobs = [job, *self._pop_similar(registered, most)] if most and put_off is None else [job]
+        batch = self._batch_of(jobs, registered)
+        if put_off is not None:
+            put_off.trial, put_off.until = batch.b, self._now + _TRIAL_S
+        return batch
 
     def _next_batches_ahead(self) -> list[Submitting]:
         """Return batches to submit ahead, in lanes with short members: they start as those before them end."""
@@ -381,7 +424,9 @@ class Scheduler:
 
     def _is_allowed(self, bucket: Hashable) -> bool:
         """Return whether the manager's limits allow one more job of a bucket, wherever it fits."""
-        return not self._throttle.is_full and self._room.has_room(bucket)
+        put_off = self._put_off.get(bucket)
+        is_put_off = put_off is not None and put_off.until > self._now
+        return not (is_put_off or self._throttle.is_full) and self._room.has_room(bucket)
 
     def _take(self, jobs: list[int], registered: _RegisteredRequest) -> list[int]:
         self._lanes.start(jobs, registered.lane)

@@ -16,31 +16,54 @@ REPLIES: Final = SubmitReplies(
     errors=(
         # Nothing more is known of what was sent.
         (SubmitOutcome.BROKEN, "Failed in sending/receiving a message|Communication error|lost connection"),
-        (SubmitOutcome.UNSURE, "Communication time ?out|Internal library error"),
-        (SubmitOutcome.UNREACHABLE, "Cannot connect to LSF|LSF is down|LIM is down|Cannot find master"),
-        (SubmitOutcome.UNREACHABLE, "daemon.* not respond"),
+        (SubmitOutcome.UNSURE, "Communication time ?out|Internal library error|Batch protocol error|XDR"),
+        (
+            SubmitOutcome.UNREACHABLE,
+            (
+                "Cannot connect to LSF|LSF is down|LIM is down|Cannot find master|daemon.* not respond"
+                "|Timeout on connect call|Connection refused|Server is not connected|Batch service not registered"
+                "|Unknown cluster name or cluster master|LSB_SHAREDIR not defined"
+            ),
+        ),
         (SubmitOutcome.TOO_LARGE, "Job array (index|size)|MAX_JOB_ARRAY_SIZE"),
         (
-            SubmitOutcome.THROTTLED,
+            SubmitOutcome.CLOSED,
             (
-                "pending job (slot )?(threshold|limit)|reached its (pending )?job( slot)? limit|Too many jobs"
-                "|No job Id can be used now|enough per-(user|processor) job slots|try again later"
-                "|Queue has been closed|queue windows are closed"
+                "pending job (slot )?(threshold|limit)|reached its (pending )?job( slot)? limit"
+                "|enough (per-(user|processor|host) )?job slots|Queue has been (closed|inactivated)"
+                "|queue windows are closed|Not enough host.* currently eligible|Current host is more suitable"
+                "|host is locked|licenses? [\\w ]*(unavailable|not available)"
             ),
         ),
         (
-            SubmitOutcome.HOPELESS,
+            SubmitOutcome.THROTTLED,
+            (
+                "Too many jobs|No job Id can be used now|try again later|daemon internal error|daemon cannot fork"
+                "|System call failed|Cannot allocate memory|Child process died|Operation is in progress"
+                "|parameters are being used|spool|Authentication|credential"
+            ),
+        ),
+        (
+            SubmitOutcome.REFUSED,
             (
                 "No such (queue|user|host|project|application|job group|service class)|User cannot use the queue"
-                "|Bad (queue|resource requirement|host|argument|time|CPU limit|job name)|Unknown (user|resource)"
-                "|Too many processors requested|exceed queue's hard limit|User permission denied|Illegal option"
-                "|is not used by the queue|does not accept|Root job submission is disabled|syntax error"
-                "|Dependency condition invalid"
+                "|Bad (queue|resource|host|argument|time|CPU limit|job name|user|or invalid)|Bad/empty"
+                "|Unknown (user|resource)|No (resource|user group|host group|user/host group) defined"
+                "|Too (many|few) processors requested|exceed queue's|User permission denied|Illegal option"
+                "|is not used by the queue|(does not|only) accepts?|Root job submission is disabled|syntax error"
+                "|not in (the )?specified (user|project) group|first execution host|Empty job|Signal not supported"
+                "|Dependency condition invalid|Dependent arrays|Queue name must be specified|group does not exist"
+                "|later than termination time|cannot be rerunnable|Job priority control undefined"
             ),
         ),
     ),
 )
-"""What bsub answers."""
+"""What bsub answers.
+
+The texts are those of ``lsberrno`` (``lsbatch/lib/lsb.err.c`` of openlava, which began as LSF), and those that bsub(1)
+and lsb.params(5) name for newer limits.
+``Request aborted by esub`` says nothing of the reason: the site's own filter may refuse the request or the moment.
+"""
 
 _NO_JOBS: Final = re.compile(r"No (unfinished |matching |finished )?jobs? found|Job <[^<>]*> is not found")
 _KILLED: Final = re.compile(

@@ -29,12 +29,28 @@ REPLIES: Final = SubmitReplies(
     errors=(
         (SubmitOutcome.TOO_LARGE, r"only \d+ jobs? (is|are) allowed|more than \d+ tasks|job limit|too many jobs"),
         (
-            SubmitOutcome.HOPELESS,
+            SubmitOutcome.THROTTLED,
+            (
+                r"(can't|couldn't) be written|spooling|sequence number file|can't get job id|malloc failure"
+                r"|JSV temporarily|too busy|overload|lock(ed)? timeout|scheduler is not available|is in shutdown"
+                r"|does not match credentials|uses (old|newer) GDI version"
+            ),
+        ),
+        (SubmitOutcome.CLOSED, r"advance reservations? (are|is) allowed|advance reservation id"),
+        (
+            SubmitOutcome.UNEXPLAINED,
+            r"advance reservation|nor? (a )?(submit|admin) (nor admin )?host|user id .* is lower",
+        ),
+        (
+            SubmitOutcome.REFUSED,
             (
                 r"unknown resource|no suitable queue|unknown queue|does not exist|not a valid object name"
-                r"|not allowed in objectname|invalid (option|priority|argument)|ERROR!|attribute \"[^\"]*\" is not"
-                r"|is not (requestable|allowed)|access|is not a requestable|no permission|not (an )?operator|malformed"
-                r"|no script|wrong number|Unknown option"
+                r"|not allowed (in|as) |invalid (option|priority|argument|value)|ERROR!|attribute \"[^\"]*\" is not"
+                r"|is not (requestable|allowed)|no access|access denied|no permission|not (an )?operator"
+                r"|is not a requestable|requires operator|malformed|no script|wrong number|Unknown option"
+                r"|not allowed to run in any queue|no project|not allowed for non-parallel"
+                r"|not consistent with strategy|must start with|multiple occur"
+                r"|are not supported|checkpointing|deadline initiation"
             ),
         ),
         (SubmitOutcome.UNSURE, r"timed? ?out|reading answer|receive|broken pipe|connection reset"),
@@ -45,13 +61,14 @@ REPLIES: Final = SubmitReplies(
                 r"|commlib error|not installed|No such file or directory|not found"
             ),
         ),
-        (
-            SubmitOutcome.THROTTLED,
-            r"try again|temporar|too busy|overload|disk (is )?full|no space left|lock(ed)? timeout",
-        ),
     ),
 )
-"""What qsub -terse answers."""
+"""What qsub -terse answers.
+
+The texts are those of Son of Grid Engine 8.1.9: ``source/daemons/qmaster/msg_qmaster.h``, and the ``msg_*.h`` below
+``source/libs``. A queue that is disabled, suspended or in the error state, and a host that is away, do not appear here:
+with ``-w e`` qsub judges the empty cluster without the states of its queues, and the job waits.
+"""
 
 
 # ---------------------------------------------------------------------------------------------------------------- qstat

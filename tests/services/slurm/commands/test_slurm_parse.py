@@ -59,23 +59,77 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
     ("said", "meant"),
     [
         # It names what is not there, or asks for more than there is.
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmitOutcome.HOPELESS),
-        ("sbatch: error: Batch job submission failed: Invalid qos specification", SubmitOutcome.HOPELESS),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmitOutcome.REFUSED),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", SubmitOutcome.REFUSED),
         (
             "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
-            SubmitOutcome.HOPELESS,
+            SubmitOutcome.REFUSED,
         ),
-        ("sbatch: error: Memory specification can not be satisfied", SubmitOutcome.HOPELESS),
+        ("sbatch: error: Memory specification can not be satisfied", SubmitOutcome.REFUSED),
         (
             "sbatch: error: Batch job submission failed: Requested node configuration is not available",
-            SubmitOutcome.HOPELESS,
-        ),
-        ("sbatch: unrecognized option '--nonsense'", SubmitOutcome.HOPELESS),
-        # A site's own plugin, or a controller in trouble: nobody knows whether it would say so again.
-        ("sbatch: error: Batch job submission failed: Unspecified error", SubmitOutcome.REFUSED),
-        (
-            "sbatch: error: Batch job submission failed: I/O error writing script/environment to file",
             SubmitOutcome.REFUSED,
+        ),
+        ("sbatch: unrecognized option '--nonsense'", SubmitOutcome.REFUSED),
+        # sbatch alone decides what is fatal, by the options of the job.
+        ("sbatch: fatal: Invalid --distribution specification", SubmitOutcome.REFUSED),
+        ("Welcome!\nsbatch: fatal: Something about --nodes of a later version", SubmitOutcome.REFUSED),
+        # A limit on one job, where the policy denies what exceeds it.
+        (
+            "sbatch: error: QOSMaxCpuPerJobLimit\nsbatch: error: Job violates policy (job submit limit, user's size)",
+            SubmitOutcome.REFUSED,
+        ),
+        ("sbatch: error: AssocMaxWallDurationPerJobLimit", SubmitOutcome.REFUSED),
+        ("sbatch: error: QOSMinGRES", SubmitOutcome.REFUSED),
+        # Nobody knows whether it would be said again.
+        ("sbatch: error: Batch job submission failed: Unspecified error", SubmitOutcome.UNEXPLAINED),
+        ("sbatch: error: a rule of this site", SubmitOutcome.UNEXPLAINED),
+        ("sbatch: error: Batch job submission failed: Requested reservation is invalid", SubmitOutcome.UNEXPLAINED),
+        # A condition of the centre, for such jobs or for all.
+        *(
+            (f"sbatch: error: Batch job submission failed: {text}", SubmitOutcome.CLOSED)
+            for text in (
+                "Required partition not available (inactive or drain)",
+                "Partition in DOWN state",
+                "Requested partition configuration not available now",
+                "Required node not available (down, drained or reserved)",
+                "Requested nodes are busy",
+                "Access denied to requested reservation",
+                "Requested reservation not usable now",
+                "Requested reservation is in use",
+                "Job can not start due to maintenance reservation.",
+                "Licenses currently unavailable",
+                "Required licenses are not available",
+                "Burst Buffer resource limit exceeded",
+                "Requested account has breached requested QOS usage threshold",
+            )
+        ),
+        ("sbatch: error: AssocGrpCpuLimit", SubmitOutcome.CLOSED),
+        ("sbatch: error: QOSGrpNodeLimit", SubmitOutcome.CLOSED),
+        *(
+            (f"sbatch: error: Batch job submission failed: {text}", SubmitOutcome.THROTTLED)
+            for text in (
+                "I/O error writing script/environment to file",
+                "Invalid authentication credential",
+                "Authentication credential expired",
+                "Invalid job credential",
+                "Error generating job credential",
+                "Protocol authentication error",
+                "Invalid user id",
+                "System submissions disabled",
+                "Requested operation is presently disabled",
+                "Rate limit exceeded, please retry momentarily",
+                "Slurm internal error, contact system administrator",
+                "Slurm backup controller in standby mode",
+                "Controller is in standby mode, try a different controller",
+                "Unable to connect to database",
+                "No space left on device",
+            )
+        ),
+        # A filter of the site speaks of the moment, and Slurm of the request.
+        (
+            "sbatch: error: gpu is temporarily closed\nsbatch: error: Access/permission denied",
+            SubmitOutcome.THROTTLED,
         ),
         # A smaller batch may fit under the limit.
         (
