@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from tests.live.daemons import stopped
@@ -45,6 +46,25 @@ def test_daemons_that_are_killed_fail_nothing(sge_site: SgeSite) -> None:
     (sge_site.folder / "last").touch()
     assert sge_site.ended(run)["state"] == "SUCCEEDED"
     assert sorted(notes.read_text("utf-8").split()) == ["a", "b", "c"]
+
+
+def test_a_queue_that_is_disabled_spends_no_attempt(sge_site: SgeSite) -> None:
+    def attempts(run: Path, job: str) -> list[int]:
+        return [each["number"] for each in sge_site.attempts(run, job)]
+
+    sge_site.pool.run("qmod", "-d", "*")
+    try:
+        run = sge_site.begin("numberOfRetries: 0\nrunQuantumCommand: 'true'\n", many(4))
+        until(lambda: sge_site.counts(run) == {"PENDING": 4}, "Grid Engine takes them, and they wait")
+        # What no queue has is the request's fault, also now.
+        asked = "numberOfRetries: 3\nrunQuantumCommand: 'true'\ndirectives: ['-l h_vmem=900G']\n"
+        refused = sge_site.submit(asked, {"a": ("A", [])})
+        assert refused.returncode == 19, refused.stderr
+        assert attempts(Path(refused.json["submit_dir"]), "a") == [1]
+    finally:
+        sge_site.pool.run("qmod", "-e", "*")
+    assert sge_site.ended(run)["state"] == "SUCCEEDED"
+    assert attempts(run, "t0") == [1]
 
 
 def test_an_engine_killed_with_500_jobs_in_the_queue(sge_site: SgeSite) -> None:

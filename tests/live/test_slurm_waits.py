@@ -22,6 +22,38 @@ def licence_taken(site: SlurmSite) -> Iterator[None]:
         site.pool.run("scancel", holder)
 
 
+@contextmanager
+def drained(site: SlurmSite, partition: str) -> Iterator[None]:
+    """Drain a partition, for which sbatch refuses jobs meanwhile."""
+    site.pool.run("scontrol", "update", f"partition={partition}", "state=drain")
+    try:
+        yield
+    finally:
+        site.pool.run("scontrol", "update", f"partition={partition}", "state=up")
+
+
+def test_a_drained_partition_spends_no_attempt(bare_site: SlurmSite) -> None:
+    lines = "numberOfRetries: 0\nrunQuantumCommand: 'true'\npipetask: {B: {slurm: {partition: short}}}\n"
+    with drained(bare_site, "main"):
+        # An engine, a graph as a whole, and pilots; the second needs an answer now.
+        run = bare_site.begin(lines, {**many(6), "b": ("B", [])})
+        until(lambda: bare_site.counts(run) == {"READY": 6, "SUCCEEDED": 1}, "jobs of another partition run")
+        why = "jobs of 'A' wait: Slurm takes no such jobs for now, and none of their attempts is spent"
+        until(lambda: any(why in note for note in bare_site.report(run)["notes"]), "it is told")
+        assert "Required partition not available" in bare_site.cli("explain", run, "t0").stdout
+        bare_site.describe("packing: pilot\npilot: {cpus: 1, memory: 200, walltime: 300, count: 1}\n")
+        packed = bare_site.begin("numberOfRetries: 0\nrunQuantumCommand: 'true'\n", many(3))
+        why = "no allocation for pilots for now: Slurm takes no such jobs"
+        until(lambda: any(why in note for note in bare_site.report(packed)["notes"]), "it is told of pilots")
+        for mode in ("mode: native", "engineAs: job"):
+            bare_site.describe(slurm=mode)
+            refused = bare_site.submit("runQuantumCommand: 'true'\n")
+            assert refused.returncode == 6
+            assert "for now: sbatch: error: Batch job submission failed: Required partition not" in refused.stderr
+    assert bare_site.ended(run)["state"] == bare_site.ended(packed)["state"] == "SUCCEEDED"
+    assert [each["number"] for job in ("t0", "t5") for each in bare_site.attempts(run, job)] == [1, 1]
+
+
 def test_a_whole_array_that_waited_too_long_fails_once(slurm_site: SlurmSite) -> None:
     slurm_site.describe(slurm="maxpendtime: 1\nlicence: lic_b:1")
     with licence_taken(slurm_site):

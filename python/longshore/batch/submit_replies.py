@@ -11,9 +11,6 @@ import msgspec
 
 from longshore.world.processes.shell import ProgramResult
 
-_STATUSES_OF_NO_PROGRAM: Final = frozenset({126, 127})
-"""Statuses of a shell that cannot start a program (POSIX, 2.8.2): the lines of a site's `setup` run in one."""
-
 
 class SubmitOutcome(StrEnum):
     """Meaning of the reply to a submission."""
@@ -66,7 +63,7 @@ class SubmitReplies(msgspec.Struct, frozen=True):
         lines = f"{answer.err}\n{answer.out}".splitlines()
         if found := [match for line in lines if (match := self.accepted.fullmatch(line.strip()))]:
             return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
-        if answer.never_ran or answer.status in _STATUSES_OF_NO_PROGRAM:
+        if answer.is_missing:
             return SubmissionReply(SubmitOutcome.UNREACHABLE)
         if answer.ok or answer.status is None or answer.status < 0:
             # A program that a signal ended may have submitted the job before.

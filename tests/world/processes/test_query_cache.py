@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.processes.query_cache import CachedAnswer, cached_answer, seconds_since_boot
+from longshore.world.processes.query_cache import CachedAnswer, OwnTroubleError, cached_answer, seconds_since_boot
 
 
 class _Asked:
@@ -87,3 +87,19 @@ def test_a_folder_that_cannot_be_made_is_no_reason_to_know_nothing(tmp_path: Pat
     told = cached_answer(tmp_path / "state" / "queue.json", max_age_s=0.0, query=_Asked())
     assert told is not None
     assert told.text == "answer 1"
+
+
+def test_the_trouble_of_one_process_is_no_answer_for_others(path: Path) -> None:
+    def crash() -> tuple[str | None, str]:
+        raise OwnTroubleError("it crashed")
+
+    failed = cached_answer(path, max_age_s=1000, query=crash)
+    assert failed is not None
+    assert (failed.text, failed.why) == (None, "it crashed")
+    ask = _Asked()
+    told = cached_answer(path, max_age_s=1000, query=ask)
+    assert told is not None
+    assert told.text == "answer 1"
+    # Nor does it replace what others were answered.
+    assert cached_answer(path, max_age_s=-1.0, query=crash) is not None
+    assert cached_answer(path, max_age_s=1000, query=ask) == told

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from longshore.world.processes import shared_batch
+from longshore.world.processes.query_cache import OwnTroubleError
 from longshore.world.processes.shared_batch import SharedBatch
 
 
@@ -63,6 +64,28 @@ def test_an_answer_that_is_too_old_for_an_item_is_not_taken(tmp_path: Path, mome
     moment.now_s += 5.0
     assert other.ask({"a": 1003.0}, asked, min_interval_s=100.0) is None
     assert other.ask({"a": 1000.0}, asked, min_interval_s=100.0) is not None
+
+
+def test_the_trouble_of_one_process_is_told_to_no_other(tmp_path: Path, moment: Moment) -> None:
+    def crash(items: Sequence[str]) -> tuple[tuple[str, ...] | None, str]:
+        asked.questions.append(list(items))
+        raise OwnTroubleError("it crashed")
+
+    asked = Asked()
+    one, other = SharedBatch(tmp_path / "s", "1"), SharedBatch(tmp_path / "s", "2")
+    failed = one.ask({"a": 0.0}, crash, min_interval_s=10.0)
+    assert failed is not None
+    assert (failed.texts, failed.why) == (None, "it crashed")
+    # It is not repeated at once, and others need not wait for it.
+    assert one.ask({"a": 0.0}, crash, min_interval_s=10.0) is None
+    answer = other.ask({"b": 0.0}, asked, min_interval_s=10.0)
+    assert answer is not None
+    assert answer.texts == ("a", "b")
+    assert asked.questions == [["a"], ["a", "b"]]
+    # What the other was answered is good for both.
+    taken = one.ask({"a": 0.0}, crash, min_interval_s=10.0)
+    assert taken is not None
+    assert taken.texts == ("a", "b")
 
 
 def test_a_failure_is_told_to_all(tmp_path: Path, moment: Moment) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
@@ -20,7 +22,7 @@ from longshore.contract.context import Unreachable
 from longshore.errors import SubmissionRefusedError
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.host import host_name, user_name
-from longshore.world.processes.query_cache import CachedAnswer, cached_answer
+from longshore.world.processes.query_cache import CachedAnswer, OwnTroubleError, cached_answer
 from longshore.world.processes.rate_limit import RateLimit
 from longshore.world.processes.shared_batch import SharedBatch
 from longshore.world.processes.shell import ProgramResult, Shell, SystemShell
@@ -30,6 +32,7 @@ from longshore.world.runs.registry import state_folder
 _PAUSES_S: Final = (1.0, 2.0, 4.0)
 """Pauses between the tries of a submission whose id a user waits for."""
 _OF_CENTRE: Final = frozenset({SubmitOutcome.THROTTLED, SubmitOutcome.CLOSED, SubmitOutcome.UNREACHABLE})
+_OF_LOADER: Final = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 _FIELDS_AGE_S: Final = 86_400.0
 """Age up to which it is known which fields accounting has: they change with the version."""
 
@@ -112,7 +115,8 @@ class BatchClient:
 
     def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> CachedAnswer | None:
         """Return the queue of all of this user's jobs, shared by all processes here (`cached_answer`)."""
-        path = state_folder() / "newest" / f"{self.dialect.programs.queue}-{self._cluster_digest}.json"
+        program = self.dialect.programs.queue
+        path = state_folder() / "newest" / f"{program}-{self._share_digest(program)}.json"
         return cached_answer(
             path, max_age_s=max_age_s, query=self._ask_queue, not_before=not_before, min_interval_s=floor_s
         )
@@ -122,16 +126,33 @@ class BatchClient:
         return self.dialect.parse_queue(answer.text or "")
 
     def _ask_queue(self) -> tuple[str | None, str]:
-        return self._text_of(self.dialect.queue_call(user_name()))
+        answer = _answered(self._run(self.dialect.queue_call(user_name())))
+        return (answer.out, "") if answer.ok else (None, answer.why)
 
     @property
     def _cluster_digest(self) -> str:
         which = f"{self.dialect.cluster_key(self._env)}\0{user_name()}"
         return sha256(which.encode()).hexdigest()[:16]
 
+    def _share_digest(self, program: str) -> str:
+        """Return what is equal where processes share the answers of a program.
+
+        That is the program's file, what it loads, the lines that run before it, the cluster, and the user.
+        """
+        name, path = self.dialect.query_call(program).argv[0], self._env.get("PATH", "")
+        found = shutil.which(name, path=path)
+        # Lines of set-up may choose any program by what they find here.
+        chosen = (*self._setup, path, self._env.get("MODULEPATH", "")) if self._setup or found is None else ()
+        loaded = (self._env.get(each, "") for each in _OF_LOADER)
+        which = (os.path.realpath(found or name), *chosen, *loaded, self._cluster_digest)
+        return sha256("\0".join(which).encode(errors="surrogateescape")).hexdigest()[:16]
+
     def query_accounting(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
         """Query accounting for tasks."""
-        texts, why = self._ask_accounting(tasks)
+        try:
+            texts, why = self._ask_accounting(tasks)
+        except OwnTroubleError as error:
+            return Unreachable(why=str(error))
         return Unreachable(why=why) if texts is None else self._rows_of(texts)
 
     def accounting_share(self, purpose: str) -> SharedBatch:
@@ -139,7 +160,7 @@ class BatchClient:
         program = self.dialect.programs.accounting
         # Lists of wanted tasks are removed by the host that wrote them.
         host = sha256(host_name().encode()).hexdigest()[:8]
-        folder = state_folder() / "newest" / f"{program}-{self._cluster_digest}-{host}"
+        folder = state_folder() / "newest" / f"{program}-{self._share_digest(program)}-{host}"
         return SharedBatch(folder, f"{os.getpid()}-{purpose}-{id(self)}")
 
     def ask_accounting(
@@ -158,7 +179,7 @@ class BatchClient:
     def _ask_accounting(self, tasks: Iterable[TaskId]) -> tuple[tuple[str, ...] | None, str]:
         texts: list[str] = []
         for call in self.dialect.accounting_calls(tasks, self._fields()):
-            answer = self._run(call)
+            answer = _answered(self._run(call))
             if not answer.ok:
                 return None, answer.why
             texts.append(answer.out)
@@ -174,14 +195,19 @@ class BatchClient:
         """Return what accounting says of its fields; asked once a day by all processes here."""
         call = self.dialect.accounting_fields_call()
         if self._known_fields is None and call is not None:
-            path = state_folder() / "newest" / f"{call.argv[0]}-fields-{self._cluster_digest}.json"
-            cached = cached_answer(path, max_age_s=_FIELDS_AGE_S, query=lambda: self._text_of(call))
-            self._known_fields = self._text_of(call)[0] if cached is None else cached.text
+            program = self.dialect.programs.accounting
+            path = state_folder() / "newest" / f"{program}-fields-{self._share_digest(program)}.json"
+            cached = cached_answer(path, max_age_s=_FIELDS_AGE_S, query=lambda: (self._ask_fields(call), ""))
+            with suppress(OwnTroubleError):
+                self._known_fields = self._ask_fields(call) if cached is None else cached.text
         return self._known_fields or ""
 
-    def _text_of(self, call: ProgramCall) -> tuple[str | None, str]:
+    def _ask_fields(self, call: ProgramCall) -> str:
         answer = self._run(call)
-        return (answer.out, "") if answer.ok else (None, answer.why)
+        if not answer.ok:
+            # No failure holds for a day.
+            raise OwnTroubleError(answer.why)
+        return answer.out
 
     def query_accounting_by_name(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
         """Query accounting for jobs of a name that existed since a moment (local time, ISO-8601)."""
@@ -290,6 +316,17 @@ class BatchClient:
             "%s answered %s in %.2f s: %s%s", words[0], answer.status, answer.seconds, answer.out, answer.err
         )
         return self.dialect.read_answer(call, answer)
+
+
+def _answered(answer: ProgramResult) -> ProgramResult:
+    """Return an answer that is the manager's; raises `OwnTroubleError` for a program that is missing or fails."""
+    if answer.has_answered:
+        return answer
+    if answer.is_missing:
+        raise OwnTroubleError(f"the program cannot be run here: {answer.why}")
+    if answer.status is not None:
+        raise OwnTroubleError(f"the program crashed (status {answer.status}): {answer.why}")
+    raise OwnTroubleError(answer.why)
 
 
 def _with_user_name(row: AccountRow) -> AccountRow:

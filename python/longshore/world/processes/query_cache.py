@@ -1,4 +1,8 @@
-"""Query cache shared by all processes of a user on this host, so that one process queries for all."""
+"""Query cache shared by all processes of a user on this host, so that one process queries for all.
+
+Only what a manager answered is shared. A program that is missing, crashes or hangs is the trouble of the process whose
+program it is, and says nothing of the manager: a query raises `OwnTroubleError` then.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,11 @@ class CachedAnswer(msgspec.Struct, frozen=True):
 
 
 Query: TypeAlias = Callable[[], tuple[str | None, str]]
-"""Runs the query; returns its result, or ``None`` and the reason."""
+"""Runs the query; returns its result, or ``None`` and the reason. May raise `OwnTroubleError`."""
+
+
+class OwnTroubleError(Exception):
+    """A query failed in this process, for the reason in its text: no other process is to believe it."""
 
 
 def seconds_since_boot() -> float:
@@ -61,7 +69,7 @@ def cached_answer(
         return None
     except OSError:
         # Without a writable home the query still works; only the other processes cannot share its result.
-        return _run_query(query)
+        return _run_query(query)[0]
     with lock:
         # Another process may have refreshed it between our read and our lock.
         cached = _read_cache(path)
@@ -70,16 +78,21 @@ def cached_answer(
                 return cached
             if _age_s(cached) < min_interval_s:
                 return None
-        cached = _run_query(query)
-        with suppress(OSError):
-            write_atomically(path, msgspec.json.encode(cached))
+        cached, is_shared = _run_query(query)
+        if is_shared:
+            with suppress(OSError):
+                write_atomically(path, msgspec.json.encode(cached))
         return cached
 
 
-def _run_query(query: Query) -> CachedAnswer:
+def _run_query(query: Query) -> tuple[CachedAnswer, bool]:
+    """Return the result of a query, and whether others may use it."""
     began_s = seconds_since_boot()
-    text, why = query()
-    return CachedAnswer(asked_at=began_s, text=text, why=why, boot=boot_id())
+    try:
+        text, why = query()
+    except OwnTroubleError as error:
+        return CachedAnswer(asked_at=began_s, text=None, why=str(error), boot=boot_id()), False
+    return CachedAnswer(asked_at=began_s, text=text, why=why, boot=boot_id()), True
 
 
 def _read_cache(path: Path) -> CachedAnswer | None:

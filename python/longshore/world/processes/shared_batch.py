@@ -18,7 +18,7 @@ from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.locks import take_lock
 from longshore.world.files.read_file import read_record
 from longshore.world.host import boot_id
-from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.world.processes.query_cache import OwnTroubleError, seconds_since_boot
 
 _FORGET_S: Final = 120.0
 """Age of a list of wanted items that is not renewed: its process is gone."""
@@ -48,7 +48,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 
 
 AskBatch: TypeAlias = Callable[[Sequence[str]], tuple[tuple[str, ...] | None, str]]
-"""Asks for items; returns the texts of the answer, or ``None`` and the reason."""
+"""Asks for items; returns the texts of the answer, or ``None`` and the reason. May raise `OwnTroubleError`."""
 
 
 class SharedBatch:
@@ -59,6 +59,8 @@ class SharedBatch:
         self._path = folder / f"{name}{_SUFFIX}"
         self._taken_at = -_FORGET_S
         """When the question of the newest answer taken here was asked."""
+        self._troubled_at = -_FORGET_S
+        """When this process last failed to ask."""
         self._wanted: frozenset[str] = frozenset()
         self._wanted_at = -_FORGET_S
 
@@ -66,10 +68,13 @@ class SharedBatch:
         """Return a new answer that has some of the wanted items; ``None`` if there is none yet: call again soon.
 
         `wanted` has, for each item, the earliest moment of a useful question, in seconds since boot: not in the future.
-        All processes together ask at most once in `min_interval_s` seconds.
+        All processes together ask at most once in `min_interval_s` seconds. No other process gets a failure by an
+        `OwnTroubleError`.
         """
         if (found := self._take(wanted)) is not None:
             return found
+        if seconds_since_boot() - self._troubled_at < min_interval_s:
+            return None
         try:
             self._say_wanted(wanted)
             lock = take_lock(self._folder / "lock")
@@ -79,7 +84,7 @@ class SharedBatch:
             # Without a writable home the question still works; only the other processes cannot share its answer.
             if seconds_since_boot() - self._taken_at < min_interval_s:
                 return None
-            answer = _ask(sorted(wanted), ask)
+            answer, _ = _ask(sorted(wanted), ask)
             self._taken_at = answer.asked_at
             return answer
         with lock:
@@ -89,7 +94,10 @@ class SharedBatch:
             newest = self._read()
             if newest is not None and seconds_since_boot() - newest.asked_at < min_interval_s:
                 return None
-            answer = _ask(sorted(self._wanted_by_all() | wanted.keys()), ask)
+            answer, is_shared = _ask(sorted(self._wanted_by_all() | wanted.keys()), ask)
+            if not is_shared:
+                self._troubled_at = answer.asked_at
+                return answer
             with suppress(OSError):
                 write_atomically(self._folder / _ANSWER, msgspec.json.encode(answer))
             self._taken_at = answer.asked_at
@@ -138,7 +146,11 @@ class SharedBatch:
         return items
 
 
-def _ask(items: Sequence[str], ask: AskBatch) -> BatchAnswer:
+def _ask(items: Sequence[str], ask: AskBatch) -> tuple[BatchAnswer, bool]:
+    """Return the answer on items, and whether others may use it."""
     began_s = seconds_since_boot()
-    texts, why = ask(items)
-    return BatchAnswer(asked_at=began_s, items=frozenset(items), texts=texts, why=why, boot=boot_id())
+    try:
+        texts, why = ask(items)
+    except OwnTroubleError as error:
+        return BatchAnswer(began_s, frozenset(items), None, str(error), boot_id()), False
+    return BatchAnswer(asked_at=began_s, items=frozenset(items), texts=texts, why=why, boot=boot_id()), True

@@ -5,9 +5,13 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+
+_STATUSES_OF_NO_PROGRAM: Final = frozenset({126, 127})
+_STATUSES_OF_SIGNALS: Final = range(129, 193)
+"""Statuses of a shell whose command a signal ended."""
 
 
 class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +32,17 @@ class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether the program exited with status 0."""
         return self.status == 0
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there was no program to run; statuses 126 and 127 are a shell's (POSIX, 2.8.2)."""
+        return self.never_ran or self.status in _STATUSES_OF_NO_PROGRAM
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the program ran and ended by itself: it was not missing, did not crash, and did not hang."""
+        crashed = self.status is not None and (self.status < 0 or self.status in _STATUSES_OF_SIGNALS)
+        return not (self.is_missing or crashed or self.status is None)
 
     @property
     def why(self) -> str:
