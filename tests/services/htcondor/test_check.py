@@ -190,7 +190,10 @@ def test_settings_of_dagman_are_rendered() -> None:
         ("DAGMAN_GENERATE_SUBDAG_SUBMITS", "true"),
         ("DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"),
         ("DAGMAN_MAX_JOBS_IDLE", "7"),
+        ("DAGMAN_MAX_SUBMIT_ATTEMPTS", "11"),
     ]
+    own = dagman_settings(context(run={"wmsConfig": {"DAGMAN_MAX_SUBMIT_ATTEMPTS": 3}}))
+    assert ("DAGMAN_MAX_SUBMIT_ATTEMPTS", "3") in own
     assert all(name.isupper() for name in DAGMAN_SETTINGS)
 
 

@@ -80,7 +80,9 @@ def test_no_bindings_and_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Failed to fetch ads from schedd, errmsg=", UnreachableError, "does not answer"),
         ("Unable to locate daemon.", UnreachableError, "does not answer"),
         ("Unable to commit transaction, errno 110", SubmissionUncertainError, "could not commit the DAG"),
-        ("Submit:-1:No 'executable' parameter was provided", SubmissionRefusedError, "does not take the DAG"),
+        ("Submit:-1:No 'executable' parameter was provided", SubmissionRefusedError, "does not take the DAG: "),
+        ("SCHEDD:22:MAX_JOBS_SUBMITTED exceeded. Current=9, Limit=9", SubmissionRefusedError, "the DAG for now: "),
+        ("errno 28:No space left on device", SubmissionRefusedError, "does not take the DAG for now: "),
     ],
 )
 def test_what_the_bindings_raise(said: str, kind: type[Exception], words: str) -> None:

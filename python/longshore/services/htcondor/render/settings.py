@@ -185,6 +185,13 @@ _RESERVED_SETTINGS: Final = {
 DAGMAN_SETTINGS: Final = _BOOLS | _NUMBERS | _STRINGS
 """DAGMan settings that ``wmsConfig`` accepts (HTCondor's manual, configuration entries for DAGMan)."""
 _ENVIRONMENT: Final = "DAGMAN_MANAGER_JOB_APPEND_GETENV"
+_SUBMIT_ATTEMPTS: Final = ("DAGMAN_MAX_SUBMIT_ATTEMPTS", "11")
+"""How often DAGMan submits a job to a schedd that does not answer before the job fails.
+
+It waits 1 s after the first try and twice as long after each: 17 minutes in all. HTCondor's 6 are 31 s, less than a
+schedd takes to start again under load. What the schedd refuses is not repeated (``SubmitResult::FAILURE`` in
+``src/condor_dagman/dagman_submit.cpp``).
+"""
 
 
 def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
@@ -196,7 +203,7 @@ def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
     if not isinstance(values, Mapping):
         raise ConfigError(f"'wmsConfig' must be a map, not {values!r}")
     # Without it DAGMan, and so the jobs, would inherit almost no variables.
-    found = {_ENVIRONMENT: "TRUE"} | {
+    found = dict([(_ENVIRONMENT, "TRUE"), _SUBMIT_ATTEMPTS]) | {
         str(name).upper(): _setting_text(str(name), value) for name, value in values.items()
     }
     return sorted(found.items())

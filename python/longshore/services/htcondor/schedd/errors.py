@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -33,6 +34,12 @@ _ABSENT: Final = (
     "Connection refused",
     "timed out",
 )
+_PASSING: Final = re.compile(
+    r"MAX_JOBS_SUBMITTED|MAX_JOBS_PER_OWNER|no space left|quota exceeded|disk is full|temporar(il)?y|try again"
+    r"|shutting down|is draining|cannot allocate memory",
+    re.IGNORECASE,
+)
+"""A condition of the schedd (``src/condor_schedd.V6/qmgmt.cpp``) or its host: it may take the same later."""
 _COMMIT_FAILED: Final = ("Unable to commit",)
 """Messages of a schedd that went away during a submission, or refused at the commit."""
 
@@ -69,6 +76,11 @@ def to_error(error: Exception, daemon: str, request: str) -> LongshoreError:
             f"{daemon} does not answer: {text}",
             hint="'condor_status -any' shows which daemons do, and 'condor_ping -type collector READ' whether it "
             "accepts your identity.",
+        )
+    if request and _PASSING.search(text):
+        return SubmissionRefusedError(
+            f"{daemon} does not take {request} for now: {text}",
+            hint="That is no fault of the run. Nothing of it is submitted; try again when it has passed.",
         )
     if request:
         return SubmissionRefusedError(f"{daemon} does not take {request}: {text}")
