@@ -23,7 +23,7 @@ _REPLIES = SubmitReplies(
     re.compile(r"OAR_(?:JOB|ARRAY)_ID=(\d+)"),
     [
         (SubmitOutcome.UNREACHABLE, r"DB connection error|can't connect to|could not connect to server"),
-        (SubmitOutcome.HOPELESS, r"not enough resources|bad resource request|does not exist|unknown job type"),
+        (SubmitOutcome.REFUSED, r"not enough resources|bad resource request|does not exist|unknown job type"),
     ],
 )
 _ENDED_S = 300

@@ -18,7 +18,7 @@ class MinibatchDialect(Dialect):
     title = "minibatch"
     programs = Programs(submit="mb-submit", queue="mb-queue", accounting="", cancel="mb-cancel")
     states = StateTable(waiting=("waiting",), running=("running",), causes={})
-    submit_replies = SubmitReplies(re.compile(r"(\d+)"), [(SubmitOutcome.HOPELESS, "a job can have")])
+    submit_replies = SubmitReplies(re.compile(r"(\d+)"), [(SubmitOutcome.REFUSED, "a job can have")])
     variables = ProgramVariables(cluster={"spool": ("MINIBATCH_SPOOL",)}, kept=frozenset({"MINIBATCH_CPUS"}))
     key_names = frozenset({"spool"})
     directive = "#MB"
