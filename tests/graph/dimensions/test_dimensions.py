@@ -18,7 +18,7 @@ from longshore.graph.dimensions.universe import Universe
 from longshore.graph.query.conditions import bind_conditions
 from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graph.query.query import parse_query
-from longshore.graph.query.tables import Table, parse_csv, parse_json_lines, parse_table
+from longshore.graph.query.tables import Table, decode_table, parse_csv, parse_json_lines, parse_table
 from longshore.origin import Origin
 
 HERE = Origin("p.yaml")
@@ -55,7 +55,50 @@ def test_a_table_in_csv_has_the_columns_of_its_header() -> None:
     assert list(table.columns) == ["visit", "band"]
     assert table.column("band", None) == ["g", "r, s", "x"]
     assert table.column("visit", None) == ["101", "102", "10\n3"]
-    assert [table.place(row) for row in range(3)] == [Origin("t.csv", line, 1) for line in (2, 4, 6)]
+    assert [table.place(row) for row in range(3)] == [Origin("t.csv", line, 1) for line in (2, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sample,fastq\r\nS1,a.fq\r\n,\r\n,\r\n",
+        '\ufeffsample,fastq\r\n"",""\r\n S1,a.fq\r\n" ","\u00a0"\r\n',
+        ",\nsample,fastq\nS1,a.fq\n,,,\n  \n",
+        "sample,fastq,,\nS1,a.fq,,\n,,,\n",
+    ],
+)
+def test_rows_and_columns_of_blanks_are_skipped(text: str) -> None:
+    table = parse_csv(text, CSV)
+    assert {name: list(cells) for name, cells in table.columns.items()} == {"sample": ["S1"], "fastq": ["a.fq"]}
+    with_tabs = parse_table(text.replace(",", "\t"), Origin("t.tsv"))
+    assert with_tabs.columns == table.columns
+
+
+def test_lines_of_comments_are_skipped_but_not_inside_of_a_value() -> None:
+    text = '# made 2024-01-01\nsample,note\n  # one,\nS1,"a\n# b"\n//x,y\n'
+    table = parse_csv(text, CSV, "#")
+    assert table.columns == {"sample": ("S1", "//x"), "note": ("a\n# b", "y")}
+    assert list(table.lines) == [4, 6]
+    assert parse_csv("// a\nx\n1\n", CSV, "//").columns == {"x": ("1",)}
+    assert parse_json_lines('# made\n{"x": 1}\n', CSV, "#").columns == {"x": [1]}
+
+
+def test_signs_that_end_lines_elsewhere_stay_in_a_cell() -> None:
+    assert parse_csv("a,b\n1\u2028,2\x85\n", CSV).columns == {"a": ("1\u2028",), "b": ("2\x85",)}
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "hint"),
+    [
+        (b"a,b\n1,2\nx\xe9,3\n", Origin("t.csv", 3, 2), "iconv -f LATIN1 -t UTF-8 t.csv"),
+        ("a,b\n".encode("utf-16"), Origin("t.csv", 1, 1), "iconv -f UTF-16"),
+    ],
+)
+def test_a_table_that_is_not_utf8_is_refused_with_its_place(content: bytes, place: Origin, hint: str) -> None:
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        decode_table(content, "t.csv")
+    assert caught.value.origin == place
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -105,12 +148,24 @@ def test_a_table_in_json_lines_keeps_the_types_of_its_values() -> None:
         ("\n\n", "empty", 0),
         ("a,a\n1,2\n", "twice", 1),
         ("a,\n1,2\n", "no name", 1),
-        ("a,b\n1\n", "has 1 values", 2),
-        ("a,b\n1,2\n1,2,3\n", "has 3 values", 3),
-        ('a,b\n1,"2\n', "not CSV", 2),
-        ("a,b\n" + "x" * 200_000 + ",1\n", "not CSV", 2),
+        (",b\n1,2\n", "(?s)column 1 of the header has no name.*Line 2 has a value", 1),
+        ("a,b, a\n1,2,3\n", "(?s)twice.*columns 1 and 3", 1),
+        ("a\u200b,b\n1,2\n", r"(?s)invisible character \(U\+200B\).*seems to be 'a'", 1),
+        ("a,b\n1\n", "(?s)has 1 value, but the header names 2 columns.*before the column 'b'", 2),
+        ("a,b\n1,2\n1,2,3\n", "(?s)has 3 values.*comma in it must be quoted", 3),
+        ("a,b\n1,2,,\n", "(?s)has 4 values.*each comma at its end", 2),
+        ("a;b\n1;2,5\n", "(?s)has 2 values.*separated by semicolons", 2),
+        ("# made 2024\na,b\n1,2\n", "(?s)the first line '# made 2024' was taken for the header.*comment: '#'", 1),
+        ("\n# made, by, me\na,b\n1,2\n", "(?s)the line '# made,by,me' was taken.*names 3 columns.*line 3 has 2", 2),
+        ("a,b\n# the rest, is, new\n1,2\n", "(?s)begins with '#' and has 3 values.*comment: '#'", 2),
+        ("a,b\n1,2\0\n", "the character NUL", 2),
+        ('a,b\n1,"2\n', "not CSV: a quotation mark of this row is never closed", 2),
+        ('a,b\n1,"2\n3,4\n5,"6"\n', "(?s)never closed, or closed too late.*shows in line 4", 2),
+        ('a,b\n1,"2" x\n', "not CSV: .*expected after", 2),
+        ('a,b\n1,"' + "x\n" * 100_000, "never closed", 2),
+        ("a,b\n" + "x" * 200_000 + ",1\n", "not CSV: field larger", 2),
     ],
-    ids=range(8),
+    ids=range(20),
 )
 def test_invalid_csv_is_reported_with_its_line(text: str, says: str, line: int) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
@@ -125,9 +180,11 @@ def test_invalid_csv_is_reported_with_its_line(text: str, says: str, line: int) 
         ("", "empty", 0),
         ('{"a": 1}\n[1]\n', "not a JSON object", 2),
         ('{"a": 1}\n{"a"\n', "not JSON", 2),
+        ('# made\n{"a": 1}\n', "(?s)not JSON.*comment: '#'", 1),
+        ('{"a": "x"}\n{"a": "\\u0000"}\n', "NUL", 2),
         ('{"a": ' + "[" * 100_000 + "\n", "nested|JSON", 1),
     ],
-    ids=range(4),
+    ids=range(6),
 )
 def test_invalid_json_lines_are_reported_with_their_line(text: str, says: str, line: int) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
@@ -142,6 +199,13 @@ def test_a_cell_is_text_or_a_number(value: object) -> None:
     with pytest.raises(ConfigError) as caught:
         table.column("a", None)
     assert caught.value.origin == Origin("t", 2, 1)
+
+
+def test_a_line_that_begins_with_a_hash_is_named_where_a_column_is_unknown() -> None:
+    for text in ("# made\nsample\ns1\n", "#sample,b\ns1,2\n"):
+        with pytest.raises(ConfigError, match="no column 'sample'") as caught:
+            parse_csv(text, CSV).column("sample", HERE)
+        assert "comment: '#'" in caught.value.hint
 
 
 def test_unknown_or_mixed_column_is_refused() -> None:
@@ -208,6 +272,15 @@ def test_ambiguous_pattern_is_refused(pattern: str) -> None:
 def test_pattern_without_matches_is_refused() -> None:
     with pytest.raises(GraphError, match=r"no file matches 'raw/\{x\}.fits'"):
         capture_values("raw/{x}.fits", ["raw/.fits"], HERE)
+
+
+def test_a_file_whose_name_is_not_utf8_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"the file 'raw/exp_\\xff.fits', whose name is not UTF-8") as caught:
+        capture_values("raw/exp_{e}.fits", ["raw/exp_1.fits", "raw/exp_\udcff.fits"], HERE)
+    assert r"mv -- $'raw/exp_\xff.fits' NEW" in caught.value.hint
+    assert caught.value.origin == HERE
+    # No value is taken of the part that is not UTF-8.
+    assert capture_values("*/exp_{e}.fits", ["raw\udcff/exp_1.fits"], HERE).columns == {"e": [1]}
 
 
 def test_pattern_is_matched_in_linear_time() -> None:
@@ -282,6 +355,9 @@ def test_a_captured_dimension_can_have_values_of_its_own() -> None:
         ({}, "needs one of"),
         ({"tabel": "t.csv"}, "no key 'tabel'"),
         ({"range": [0, 1], "column": "x"}, "without 'table'"),
+        ({"range": [0, 1], "comment": "#"}, "without 'table'"),
+        ({"table": "t.csv", "comment": None}, "must be what the lines begin with, not"),
+        ({"table": "t.csv", "comment": '"'}, "must be what the lines begin with"),
         ([1, 2, 1], "value '1' twice"),
         ([1, 1.0], "value '1.0' twice"),
         ([1, "a"], "numbers and text"),
@@ -297,7 +373,7 @@ def test_a_captured_dimension_can_have_values_of_its_own() -> None:
         ({"glob": "raw/{y}.fits"}, "does not capture it"),
         ({"glob": "raw/x.fits"}, "captures nothing"),
     ],
-    ids=range(26),
+    ids=range(29),
 )
 def test_invalid_dimension_is_reported(dimension: object, says: str) -> None:
     tables = {"t.csv": parse_csv("visit\n1\n", CSV), "empty.csv": parse_csv("x\n", CSV)}

@@ -141,13 +141,13 @@ def test_only_columns_that_are_used_are_kept_once_per_value() -> None:
             {"inputs": {"r1": "{sample.fastq_1}"}},
             "sample;fastq_1\nA;a\n",
             "'sheet.csv' has no column 'sample'",
-            "Its columns seem to be separated by semicolons. A table has commas",
+            "Its columns seem to be separated by semicolons: save it with commas",
         ),
         (
             {"inputs": {"r1": "{sample.fastq_1}"}},
             "sample\tfastq_1\nA\ta\n",
             "'sheet.csv' has no column 'sample'",
-            "Its columns seem to be separated by tabs.",
+            "Its columns seem to be separated by tabs: end its name in '.tsv'",
         ),
         (
             {"outputs": {"bam": "out/{sample}.bam"}},

@@ -13,11 +13,11 @@ from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
 from longshore.config.values.templates import Template, parts_text
-from longshore.errors import ConfigError, FilesError, UndefinedVariableError
+from longshore.errors import FilesError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files
 from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
-from longshore.graph.query.tables import Table, parse_table
+from longshore.graph.query.tables import Table, decode_table, parse_table
 from longshore.model.suggestions import did_you_mean
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -40,10 +40,10 @@ def read_tables(
                 path, text = _read_text(configuration, name, needed.origin, static)
             except FilesError as error:
                 raise TableUnreadableError(error.message, origin=error.origin, hint=error.hint) from error
-            tables[needed.name] = parse_table(text, Origin(str(path)))
+            tables[needed.key] = parse_table(text, Origin(str(path)), needed.comment)
             read.append(path)
         else:
-            tables[needed.name] = _glob_table(configuration, needed, static)
+            tables[needed.key] = _glob_table(configuration, needed, static)
     return tables, read
 
 
@@ -52,7 +52,7 @@ def _read_text(configuration: Configuration, name: str, origin: Origin, static: 
     path = find_file(configuration, name, "a table", origin)
     if static is not None and path.stat().st_size > static.max_bytes:
         raise LeftOutError(f"the tasks by the values in '{path}', which is large, and their jobs")
-    return path, _decode(read_file(path, origin), path, origin)
+    return path, decode_table(read_file(path, origin), str(path))
 
 
 def _glob_table(configuration: Configuration, needed: NeededFile, static: StaticCheck | None) -> Table:
@@ -98,12 +98,3 @@ def make_template(configuration: Configuration, text: Node, names: frozenset[str
 
     scope = replace(configuration.scope(), free=names, undefined=undefined)
     return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
-
-
-def _decode(content: bytes, path: Path, origin: Origin) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"the table '{path}' is not UTF-8: {error.reason} at byte {error.start}", origin=origin
-        ) from None

@@ -41,8 +41,15 @@ class NeededFile(msgspec.Struct, frozen=True):
 
     kind: FileKind
     name: str
-    """The path or pattern as it was written, by which `read_pipeline` asks for the table."""
+    """The path or pattern as it was written."""
     origin: Origin
+    comment: str = ""
+    """How lines of a table begin that do not count."""
+
+    @property
+    def key(self) -> str:
+        """The text by which `read_pipeline` asks for the table."""
+        return f"{self.name} without {self.comment}" if self.comment else self.name
 
 
 class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +114,7 @@ class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     def files(self) -> list[NeededFile]:
         """Needed files and patterns, each once."""
         named = [entry.file for entry in self.dimensions.values()] + [entry.file for entry in self.relations.values()]
-        return list({(file.kind, file.name): file for file in named if file}.values())
+        return list({(file.kind, file.key): file for file in named if file}.values())
 
 
 def read_declaration(node: Node) -> PipelineDeclaration:
@@ -262,11 +269,10 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
     if not isinstance(value, dict):
         return DimensionEntry(name=name, origin=node.origin, values=(node,))
     kinds = [key for key in ("range", "glob", "table") if key in value]
-    check_keys(value, ("range", "glob", "table", "column"), what)
+    check_keys(value, ("range", "glob", "table", "column", "comment"), what)
     if len(kinds) != 1:
         raise ConfigError(f"{what} needs one of 'range', 'glob' and 'table'", origin=node.origin)
-    if "column" in value and kinds != ["table"]:
-        raise ConfigError(f"{what} has 'column' without 'table'", origin=value["column"].origin)
+    _refuse_without_table(value, what, "column", "comment")
     if kinds == ["range"]:
         return DimensionEntry(name=name, origin=node.origin, range=_range(what, value["range"]))
     file = _file(value, what)
@@ -291,6 +297,12 @@ def _range(what: str, node: Node) -> tuple[int, int, int]:
     return first, last, step
 
 
+def _refuse_without_table(items: Mapping[str, Node], what: str, *keys: str) -> None:
+    for key in keys:
+        if key in items and "table" not in items:
+            raise ConfigError(f"{what} has '{key}' without 'table'", origin=items[key].origin)
+
+
 def _file(items: Mapping[str, Node], what: str) -> NeededFile:
     kind = FileKind.TABLE if "table" in items else FileKind.GLOB
     node = items[kind]
@@ -298,16 +310,26 @@ def _file(items: Mapping[str, Node], what: str) -> NeededFile:
     if kind is FileKind.GLOB and not captured_names(name, node.origin):
         message = f"the pattern {quote_value(name)} captures nothing"
         raise ConfigError(message, origin=node.origin, hint="Write '{name}' where a value of the dimension stands.")
-    return NeededFile(kind, name, node.origin)
+    return NeededFile(kind, name, node.origin, _comment(items["comment"], what) if "comment" in items else "")
+
+
+def _comment(node: Node, what: str) -> str:
+    sign = node.value
+    if not isinstance(sign, str) or not sign or any(each.isspace() or each in ',"' for each in sign):
+        hint = "For example comment: '#'. Without quotation marks, YAML takes what begins with '#' for its own comment."
+        message = f"'comment' of {what} must be what the lines begin with, not {quote_node(node)}"
+        raise ConfigError(message, origin=node.origin, hint=hint)
+    return sign
 
 
 def _relation(name: str, node: Node, dimensions: Collection[str]) -> RelationEntry:
     what = f"the relation '{name}'"
     items = map_items(node, what)
     kinds = [key for key in ("rows", "glob", "table") if key in items]
-    check_keys(items, ("rows", "glob", "table", "columns"), what)
+    check_keys(items, ("rows", "glob", "table", "columns", "comment"), what)
     if len(kinds) != 1:
         raise ConfigError(f"{what} needs one of 'table', 'glob' and 'rows'", origin=node.origin)
+    _refuse_without_table(items, what, "comment")
     columns = _columns(items.get("columns"), what, dimensions)
     if kinds != ["rows"]:
         return RelationEntry(name=name, origin=items[kinds[0]].origin, file=_file(items, what), columns=columns)

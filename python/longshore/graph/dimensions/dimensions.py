@@ -128,9 +128,9 @@ def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -
 
 def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
     """The table of a file or pattern."""
-    if file.name not in tables:
+    if file.key not in tables:
         raise ConfigError(f"the {file.kind} {quote_value(file.name, 200)} was not read", origin=file.origin)
-    return tables[file.name]
+    return tables[file.key]
 
 
 def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
@@ -181,7 +181,7 @@ def read_relations(
     """
     found = [_relation(entry, dimensions, tables) for entry in description.relations.values()]
     patterns = {
-        entry.file.name: entry.file
+        entry.file.key: entry.file
         for entry in description.dimensions.values()
         if entry.file and entry.file.kind is FileKind.GLOB
     }

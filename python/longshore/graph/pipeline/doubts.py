@@ -11,7 +11,7 @@ from longshore.graph.dimensions.universe import Universe
 from longshore.graph.pipeline.label_tasks import LabelTasks
 from longshore.graph.pipeline.path_templates import PathTemplate, dimension_of
 from longshore.graph.query.tables import Value
-from longshore.model.wording import count_noun, quote_value
+from longshore.model.wording import count_noun, invisible_character, quote_value
 from longshore.origin import Origin
 
 
@@ -30,13 +30,20 @@ def note_doubts(
 
 
 def _odd_values(dimension: Dimension) -> Iterator[Problem]:
-    """Values of a table with a blank at an end, or that look like a comment."""
+    """Values of a table with a blank at an end or an invisible character, or that look like a comment."""
     texts = [value for value in dimension.values if isinstance(value, str)] if dimension.table else []
     with_blank = [text for text in texts if text != text.strip()]
     comments = [text for text in texts if text.startswith("#")]
+    invisible = [text for text in texts if invisible_character(text)]
+    sign = invisible_character(invisible[0]) if invisible else ""
     for found, what, hint in (
+        (
+            invisible,
+            f"has an invisible character ({sign})",
+            "It is a part of the value: paths and names of jobs have it.",
+        ),
         (with_blank, "begins or ends with a blank", "It is a part of the value: paths and names of jobs have it."),
-        (comments, "looks like a comment", "A table has no comments: delete the row if no job is meant."),
+        (comments, "looks like a comment", "If such rows are comments, say so beside 'table': comment: '#'."),
     ):
         if found:
             others = f" (and {len(found) - 1:,} more)" if found[1:] else ""

@@ -118,7 +118,7 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
 def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
     """Build the task graph of a pipeline.
 
-    `tables` holds a table per needed file, by the path or pattern as written.
+    `tables` holds a table per needed file, by `NeededFile.key`.
 
     Raises `ConfigError` if the pipeline, a table or the query is invalid, `GraphError` if the graph has no tasks, too
     many tasks, or two tasks that write one file, and `CycleError` if tasks wait for each other.

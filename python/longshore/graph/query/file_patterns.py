@@ -9,7 +9,7 @@ from typing import Any, Final
 from longshore.config.values.templates import Field, Parts, split_fields
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.query.tables import Table, Value, parse_numbers
-from longshore.model.wording import quote_value
+from longshore.model.wording import escaped_name, is_utf8, quote_value, shell_name
 from longshore.origin import Origin
 
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
@@ -63,11 +63,12 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
         if isinstance(part, Field) and part.name not in specs:
             raise ConfigError(f"the pattern {quote_value(pattern)} cannot capture '{part}'", origin=origin)
     matches = re.compile(_pattern_expression(split_fields(pattern)), re.DOTALL).fullmatch
-    rows = {
-        row: None
-        for path in sorted(paths)
-        if (found := matches(path)) and (row := _captured_row(found, specs)) is not None
-    }
+    rows: dict[tuple[Value, ...], None] = {}
+    for path in sorted(paths):
+        if (found := matches(path)) and (row := _captured_row(found, specs)) is not None:
+            if not path.isascii():
+                _refuse_undecodable(path, row, pattern, origin)
+            rows[row] = None
     if not rows:
         raise GraphError(
             f"no file matches {quote_value(pattern, 200)}",
@@ -79,6 +80,15 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
         values = {} if spec else parse_numbers(set(cells))
         columns[name] = [values.get(cell, cell) for cell in cells]
     return Table(name=pattern, columns=columns, origin=origin)
+
+
+def _refuse_undecodable(path: str, row: Sequence[Value], pattern: str, origin: Origin | None) -> None:
+    if not is_utf8("".join(map(str, row))):
+        raise ConfigError(
+            f"{quote_value(pattern, 200)} takes a value of the file {escaped_name(path)}, whose name is not UTF-8",
+            origin=origin,
+            hint=f"Rename it, as with: mv -- {shell_name(path)} NEW. Or write a pattern that does not match it.",
+        )
 
 
 def _captured_row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | None:
