@@ -19,6 +19,7 @@ from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
 from longshore.app.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
 from longshore.app.plan.programs import COMMAND_KEY, JobProgram, job_programs, missing_programs
+from longshore.app.plan.system_limits import exceeded_argument_limits, overlong_paths
 from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import find_unmatched_sections
 from longshore.config.lint.section_effects import find_ineffective_sections
@@ -53,7 +54,11 @@ def check_jobs(
     inputs = () if run.static and run.static.seen else _missing_inputs(jobs, workflow.files)
     programs = job_programs(jobs, run.configuration)
     missing = chain(missing_programs(programs, workflow.files, run.configuration), inputs)
-    problems = _find_problems(run, workflow, jobs)
+    problems: Iterator[Problem] = chain(
+        _find_problems(run, workflow, jobs),
+        exceeded_argument_limits(jobs, workflow.files, run.configuration.env),
+        overlong_paths(jobs, workflow.files, run.paths.root),
+    )
     if run.static is not None:
         # Another machine may have these files.
         seen = group_problems(missing, workflow)
