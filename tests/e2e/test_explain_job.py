@@ -209,3 +209,21 @@ def test_links_of_a_job(cli: Cli, write_run: WriteRun) -> None:
     document = cli("show-job", run, "b", "--json").json
     assert (document["parents"], document["children"], document["attempts"]) == (["a"], ["c"], 0)
     assert "not begun yet" in cli("show-job", run, "b").stdout
+
+
+def test_a_secret_in_a_command_is_not_shown(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "pipeline:\n  tasks:\n    a: {command: 'printf %s. \"{dbPassword}\" --token abc77zz $API_TOKEN'}\n"
+        "dbPassword: hunter2'zz\nenvironment: {API_TOKEN: tok123zz}\npreCmdline: 'true tok123zz'\n",
+        "utf-8",
+    )
+    run = cli("prepare", path, "--json").json["submit_dir"]
+    for options in ((), ("--json",), ("--script",)):
+        shown = cli("show-job", run, "a", *options).stdout
+        assert not any(secret in shown for secret in ("hunter2", "abc77zz", "tok123zz")), options
+    script = tmp_path / "by_hand.sh"
+    script.write_text(shown, "utf-8")
+    env = {**os.environ, "API_TOKEN": "tok123zz", "SECRET_1": "hunter2'zz", "SECRET_2": "abc77zz"}
+    done = subprocess.run(["sh", script], env=env, text=True, capture_output=True, check=False)
+    assert done.stdout == "hunter2'zz.--token.abc77zz.tok123zz."

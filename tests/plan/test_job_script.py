@@ -112,6 +112,28 @@ def test_a_secret_is_asked_for_and_passed_on(tmp_path: Path) -> None:
     assert "s3cret" not in render_job_script(odd)
 
 
+def test_secrets_of_a_command_are_asked_for(tmp_path: Path) -> None:
+    more = {
+        "working_directory": str(tmp_path),
+        "secrets": ("hunter2 & co", "tok12345"),
+        "environment": {"A_TOKEN": "tok12345"},
+        "hidden": frozenset({"A_TOKEN"}),
+    }
+    for command, says in (
+        (("printf", "%s.", "x=hunter2 & co", "tok12345"), "x=hunter2 & co.tok12345."),
+        ("printf '%s.' 'hunter2 & co' --token abc; echo tok12345", "hunter2 & co.--token.abc.tok12345\n"),
+        (("echo", "<ENV:A_TOKEN>", "hunter2 & co"), "tok12345 hunter2 & co\n"),
+    ):
+        job = by_hand(command=command, **more)
+        script = render_job_script(job)
+        assert not any(secret in script for secret in ("hunter2", "tok12345", "abc"))
+        without = run_by_hand(job, A_TOKEN="tok12345")
+        assert without.returncode != 0
+        assert "SECRET_1: it stands for a secret of the command: set it first" in without.stderr
+        given = {"A_TOKEN": "tok12345", "SECRET_1": "hunter2 & co", "SECRET_2": "abc"}
+        assert run_by_hand(job, **given).stdout == says
+
+
 def test_missing_directory_ends_the_script(tmp_path: Path) -> None:
     done = run_by_hand(by_hand(working_directory=str(tmp_path / "gone")))
     assert (done.returncode, done.stdout) == (126, "")

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.config.lint.secrets import secret_spans
 from longshore.model.tasks.task import Command
 from longshore.plan.job_commands import SHELL, command_argv, shell_assignment, shell_line
 
@@ -36,6 +37,8 @@ class JobScript(msgspec.Struct, frozen=True, kw_only=True):
     working_directory: str
     hidden: frozenset[str] = frozenset()
     """Names of variables whose values are secret: the caller of the script sets them."""
+    secrets: tuple[str, ...] = ()
+    """Secrets that the command may have: the caller of the script sets variables for them too."""
     umask: int | None = None
     """``None`` keeps the umask of the caller."""
     stage: StageStep | None = None
@@ -49,12 +52,15 @@ def render_job_script(job: JobScript) -> str:
     A shell can read the script from a pipe: the command does not consume the rest of it.
     """
     known = {name: value for name, value in job.environment.items() if name.startswith("LONGSHORE_JOB_")}
+    references = _References(job)
+    command = _env_words(job.command, references)
     lines = [
         f"#!{SHELL}",
         f"# {' '.join(job.title.split())}",
         "# Run by hand: the record of the run does not learn of it. Its other variables are those of your shell.",
     ]
     lines += [_require_variable(name) for name in sorted(job.hidden)]
+    lines += [f': "${{{name}:?it stands for a secret of the command: set it first}}"' for name in references.added]
     if job.umask is not None:
         lines.append(f"umask {job.umask:04o}")
     lines += [
@@ -72,7 +78,7 @@ def render_job_script(job: JobScript) -> str:
         ),
         '    TMPDIR="$_tmp" \\',
         *([f'    {shlex.join(job.stage.words)} "$_tmp/{_TABLE}" \\'] if job.stage else []),
-        f"    {_env_words(job.command)} </dev/null",
+        f"    {command} </dev/null",
         "exit $?",
     ]
     return "\n".join(lines) + "\n"
@@ -99,7 +105,29 @@ def _assignment(name: str, value: str, hidden: Iterable[str], known: Mapping[str
     return shell_assignment(name, value, known)
 
 
-def _env_words(command: Command) -> str:
+class _References:
+    """Variables of the script in place of the secrets of a command."""
+
+    def __init__(self, job: JobScript) -> None:
+        self.added: list[str] = []
+        """Names of those that are no variables of the job."""
+        self._secrets = job.secrets
+        self._names = {job.environment[name]: name for name in sorted(job.hidden) if _VARIABLE.fullmatch(name)}
+
+    def quote(self, word: str) -> str:
+        """Quote a word for the shell that reads the script, which puts the secrets in."""
+        end, parts = 0, []
+        for first, last in secret_spans(word, self._secrets):
+            name = self._names.get(word[first:last])
+            if name is None:
+                name = self._names[word[first:last]] = f"SECRET_{len(self.added) + 1}"
+                self.added.append(name)
+            parts += [shlex.quote(word[end:first]) if end < first else "", f'"${{{name}}}"']
+            end = last
+        return "".join([*parts, shlex.quote(word[end:]) if end < len(word) or not parts else ""])
+
+
+def _env_words(command: Command, references: _References) -> str:
     """Words for env: those of the command if no shell is needed, else a shell with the line."""
     words = command_argv(command)
     if not words:
@@ -107,5 +135,5 @@ def _env_words(command: Command) -> str:
     delayed = not isinstance(command, str) and any(map(_ENV_PLACEHOLDER.search, words))
     # A first word with '=' would be a variable to env.
     if not delayed and "=" not in words[0]:
-        return " ".join(map(shlex.quote, words))
-    return f"{SHELL} -c {shlex.quote(f'exec {shell_line(command)}')}"
+        return " ".join(map(references.quote, words))
+    return f"{SHELL} -c {references.quote(f'exec {shell_line(command)}')}"

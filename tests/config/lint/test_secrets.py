@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.lint.secrets import literal_secrets, secret_variables
+from longshore.config.lint.secrets import (
+    hide_secrets,
+    literal_secrets,
+    may_have_secrets,
+    recorded_secrets,
+    secret_variables,
+)
 from longshore.config.values.merge import LayerRank, make_layer
+from longshore.model.values import YamlValue
 
 
 def found(name: str, value: object) -> list[str]:
@@ -57,3 +64,35 @@ def test_variables_are_secret_by_their_name_or_by_the_key_that_uses_them() -> No
         "DBPW",
         "A_SECRET",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("connect --pw hunter2-x", "connect --pw (hidden)"),
+        ("connect 'hunter2-x'y", "connect '(hidden)'y"),
+        ("echo it'\"'\"'s a s3cret; ls", "echo (hidden); ls"),
+        ("a a1 xa1x", "a (hidden) xa1x"),
+        ("x --token abc --token-file f --api-key=k1 -n 5", "x --token (hidden) --token-file f --api-key=(hidden) -n 5"),
+        (
+            "DB_PASSWORD=abc run TOKEN=$MINE PASSWORD='x y'",
+            "DB_PASSWORD=(hidden) run TOKEN=$MINE PASSWORD='(hidden) y'",
+        ),
+        ("get https://ada:pw@host/x", "get (hidden)host/x"),
+        ("make tokens; count-secrets all", "make tokens; count-secrets all"),
+    ],
+)
+def test_secrets_in_a_command_are_masked(text: str, shown: str) -> None:
+    assert hide_secrets(text, ["hunter2-x", "it's a s3cret", "a1", ""]) == shown
+
+
+def test_recorded_values_have_the_secrets_of_keys_forms_and_variables() -> None:
+    values: YamlValue = {
+        "dbPassword": "hunter2",
+        "x": {"token": [4711, "$<MINE>"]},
+        "url": "s://a:b@h",
+        "tokenFile": "f",
+    }
+    assert list(recorded_secrets(values, {"MINE": "m1"})) == ["hunter2", "4711", "m1"]
+    assert may_have_secrets("dbPassword: x")
+    assert not may_have_secrets("site: x")

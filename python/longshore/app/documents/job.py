@@ -29,7 +29,6 @@ from longshore.app.documents.event import (
     request_entry,
     staged_entry,
 )
-from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
@@ -369,9 +368,7 @@ def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float
     """Return a job as ``show-job --json`` prints it; `damage` is that of its run."""
     return JobDocument.from_record(
         job,
-        command=hide_secrets(job.line),
-        launcher=hide_secrets(job.launcher),
-        setup=list(map(hide_secrets, job.setup)),
+        command=job.line,
         hidden=sorted(name for name, value in job.environment.items() if value is None),
         request=request_entry(job.request),
         inputs=list(map(FileEntry.from_record, job.inputs)),

@@ -27,9 +27,10 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     If `is_staged`, it starts in a scratch directory, which has the files of `working_directory` below their relative
     paths; `staged` has the transfers of these.
     `command` is that of the workflow with paths of files, in the scratch directory if they are staged; `line` is the
-    same for a shell. `launcher` is a shell prefix of the command, such as that of a container.
-    `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
-    values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
+    same for a shell. Secrets in texts are masked, and `script` asks for them.
+    `launcher` is a shell prefix of the command, such as that of a container. `setup` holds shell lines that run
+    before. `environment` holds variables that the run sets, ``None`` for hidden values.
+    `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
     attempt by hand. `text` is all this as ``longshore show-job`` prints it; ``print`` and notebooks show it.
     """
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from longshore.app.job.job_details import JobDetails, JobFile
 from longshore.app.job.request_text import request_text, retries_text
-from longshore.config.lint.secrets import hide_secrets
 from longshore.model.text_format import INDENT, escape_controls, staged_text
 
 _MAX_NAMES: Final = 5
@@ -25,7 +24,7 @@ def job_text(job: JobDetails) -> str:
         ("Retries", retries_text(job.number_of_retries, job.retry_unless_exit)),
         ("Directory", f"{'scratch, with files of ' if job.is_staged else ''}{job.working_directory}"),
         ("Log", job.log),
-        ("Launcher", hide_secrets(job.launcher)),
+        ("Launcher", job.launcher),
         ("Staged", staged_text(job.staged) if job.staged else ""),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("Tasks", str(job.tasks) if job.tasks > 1 else ""),
@@ -40,8 +39,8 @@ def job_text(job: JobDetails) -> str:
     for name, value in job.environment.items():
         lines.append(f"{INDENT}{name}={'(hidden: it looks like a secret)' if value is None else value}")
     lines += ["", "Command:"]
-    lines += [INDENT + line for setup in job.setup for line in hide_secrets(setup).splitlines()]
-    lines += [INDENT + line for line in hide_secrets(job.line).splitlines()]
+    lines += [INDENT + line for setup in job.setup for line in setup.splitlines()]
+    lines += [INDENT + line for line in job.line.splitlines()]
     where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
     lines += ["", f"By hand: {where}"]
     return "\n".join(map(escape_controls, lines))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -13,7 +15,14 @@ from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun
-from longshore.config.lint.secrets import looks_secret
+from longshore.app.submit.fingerprint import merged_config_path
+from longshore.config.lint.secrets import (
+    hide_secrets,
+    looks_secret,
+    may_have_secrets,
+    recorded_secrets,
+    secret_spans,
+)
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
@@ -48,6 +57,8 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     command = staging.substitute_files(job, stored) if staging else substitute_files(stored.c, files)
     command = fill_command_attempt(command, number - 1)
     script = _job_script(opened, settings, stored, number=number, request=request, command=command)
+    hide = partial(hide_secrets, known=script.secrets)
+    reason = next((each.reason for each in attempts if each.number == number), None)
     if staging:
         script = msgspec.structs.replace(script, stage=staging.by_hand(job, stored))
     details = JobDetails(
@@ -58,11 +69,11 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         attempt=number,
         attempts=len(attempts),
         cause=next((each.cause for each in attempts if each.number == number), None),
-        reason=next((each.reason for each in attempts if each.number == number), None),
-        command=command,
-        line=shell_line(command),
-        launcher=settings.launcher,
-        setup=settings.setup,
+        reason=reason and hide(reason),
+        command=hide(command) if isinstance(command, str) else tuple(map(hide, command)),
+        line=hide(shell_line(command)),
+        launcher=hide(settings.launcher),
+        setup=tuple(map(hide, settings.setup)),
         environment={name: None if name in script.hidden else value for name, value in script.environment.items()},
         request=request,
         working_directory=script.working_directory,
@@ -76,7 +87,9 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         cloud=settings.cloud,
         number_of_retries=settings.number_of_retries,
         retry_unless_exit=settings.retry_unless_exit,
-        attributes=settings.attributes,
+        attributes={
+            name: hide(value) if isinstance(value, str) else value for name, value in settings.attributes.items()
+        },
         parents=tuple(table.names[parent] for parent in table.parents[job]),
         children=tuple(table.names[child] for child in table.children(job)),
         log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
@@ -96,14 +109,34 @@ def _job_script(
         variables = {}
     own = {**settings.environment, **stored.env}
     environment = {**{name: fill_attempt(value, number - 1) for name, value in own.items()}, **variables}
+    secret = {name: value for name, value in environment.items() if is_secret(name) or looks_secret(name, value)}
+    secrets = dict.fromkeys(sorted({*secret.values(), *_recorded_secrets(opened)} - {""}, key=len, reverse=True))
     return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
         command=fill_command_attempt(full_command(command, settings), number - 1),
         environment=environment,
         working_directory=settings.working_directory or run_dir,
-        hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),
+        hidden=frozenset(name for name, value in environment.items() if name in secret or secret_spans(value, secrets)),
+        secrets=tuple(secrets),
         umask=_umask(opened),
     )
+
+
+def _recorded_secrets(opened: OpenRun) -> Iterator[str]:
+    """Yield the secrets of the configuration that the run was prepared with, as far as it can be read."""
+    try:
+        text = merged_config_path(opened.run, opened.card.name).read_text("utf-8", "replace")
+    except OSError:
+        # A run of another tool has none, and others than its owner may not read it.
+        return
+    if may_have_secrets(text):
+        import yaml
+
+        try:
+            values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
+        except yaml.YAMLError:
+            return
+        yield from recorded_secrets(values, os.environ)
 
 
 def _attempt_number(name: str, attempts: Sequence[Attempt], number: int | None) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.plan.programs import COMMAND_KEY
+from longshore.config.lint.secrets import hide_secrets
 from longshore.contract.context import Problem
 from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import Command
@@ -83,7 +84,11 @@ def _arguments(job: Job, command: Command, environment_b: int, limit: int) -> Pr
     longest = max(sizes, default=0)
     if longest > MAX_ARGUMENT_B:
         is_line = isinstance(command, str) and longest == sizes[-1] and len(words) == 3
-        what = "the line of its command" if is_line else f"the word {quote_value(words[sizes.index(longest)])}"
+        what = (
+            "the line of its command"
+            if is_line
+            else f"the word {quote_value(hide_secrets(words[sizes.index(longest)]))}"
+        )
         way = _FILE_WAY
         if is_line and job.tasks > 1:
             what, way = f"the line of its {job.tasks:,} tasks", "Put fewer tasks into a cluster."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import PACKAGED_LAYERS, Node
@@ -29,6 +29,14 @@ _REFERENCE = re.compile(r"\$<\w+>|\$\{\w[^}]*\}|\$\w+|<\w+:[^<>]*>|\{[^{}]*\}", 
 _VARIABLE = re.compile(r"\$<(\w+)>|\$\{(\w+)", re.ASCII)
 """An environment variable that a text names."""
 _FILE_PATH = re.compile(r"(~|\.\.?)?(/[\w.-]+)+/?", re.ASCII)
+_NAMED_VALUE = re.compile(
+    r"(?<![\w-])(?:(?P<option>--?)?(?P<name>[A-Za-z][\w-]*)(?:=|(?(option)[ \t]+|(?!)))"
+    r"(?P<mark>['\"]?))(?P<value>[^\s'\"$<>{}()~/;|&-][^\s'\";|&]*)"
+)
+"""``--token X``, ``--token=X`` and ``TOKEN=X``, unless X is a reference or a path."""
+_PART = re.compile("[A-Za-z0-9]+")
+_SHORTEST_PART = 4
+"""Characters of a secret that is looked for inside of words."""
 _SHORTEST_NUMBER = 4
 """Digits of a number that may be a secret; smaller ones are counts."""
 
@@ -53,21 +61,47 @@ def literal_secrets(node: Node) -> Iterator[str]:
     Unlike `find_secrets`, this rather takes too much: numbers, texts with spaces, and what stands beside a reference.
     """
     for key, leaf in _leaves(node):
-        if isinstance(leaf.value, str):
-            yield from (found[0] for found in _SECRET_VALUE.finditer(leaf.value))
-            literal = _REFERENCE.sub("", leaf.value)
-            if _is_secret_key(key) and literal.strip() and not _FILE_PATH.fullmatch(leaf.value):
-                yield literal
-        elif isinstance(leaf.value, int | float) and _is_secret_number(key, leaf.value):
-            yield str(leaf.value)
+        yield from _literals(key, leaf.value)
+
+
+def _literals(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (found[0] for found in _SECRET_VALUE.finditer(value))
+        literal = _REFERENCE.sub("", value)
+        if _is_secret_key(key) and literal.strip() and not _FILE_PATH.fullmatch(value):
+            yield literal
+    elif isinstance(value, int | float) and _is_secret_number(key, value):
+        yield str(value)
 
 
 def secret_variables(node: Node) -> Iterator[str]:
     """Yield the names of the environment variables of a layer that may hold secrets."""
     for key, leaf in _leaves(node):
-        if isinstance(leaf.value, str):
-            names = (found[1] or found[2] for found in _VARIABLE.finditer(leaf.value))
-            yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
+        yield from _variables(key, leaf.value)
+
+
+def _variables(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        names = (found[1] or found[2] for found in _VARIABLE.finditer(value))
+        yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
+
+
+def recorded_secrets(values: YamlValue, env: Mapping[str, str], key: str = "") -> Iterator[str]:
+    """Yield what `literal_secrets` finds in the recorded values of a run, and the variables of `secret_variables`."""
+    if isinstance(values, dict):
+        for name, below in values.items():
+            yield from recorded_secrets(below, env, name)
+    elif isinstance(values, list):
+        for below in values:
+            yield from recorded_secrets(below, env, key)
+    else:
+        yield from _literals(key, values)
+        yield from (env[name] for name in _variables(key, values) if env.get(name))
+
+
+def may_have_secrets(text: str) -> bool:
+    """Whether a text has the name of a secret, or the form of one."""
+    return bool(_SECRET_NAME.search(text) or _SECRET_VALUE.search(text))
 
 
 def _leaves(node: Node, key: str = "") -> Iterator[tuple[str, Node]]:
@@ -82,9 +116,46 @@ def _leaves(node: Node, key: str = "") -> Iterator[tuple[str, Node]]:
         yield key, node
 
 
-def hide_secrets(text: str) -> str:
-    """Mask the parts of a text whose form looks like a secret."""
-    return _SECRET_VALUE.sub(HIDDEN, text)
+def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
+    """Mask the parts of a text that are secrets, as `secret_spans` finds them."""
+    end, parts = 0, []
+    for first, last in secret_spans(text, known):
+        parts += [text[end:first], HIDDEN]
+        end = last
+    return "".join([*parts, text[end:]])
+
+
+def secret_spans(text: str, known: Iterable[str] = ()) -> list[tuple[int, int]]:
+    """Where a text has secrets: known ones, what has the form of one, and what an option or variable names as one.
+
+    A known secret is found in quotation marks too, which may change all but its letters and digits.
+    """
+    spans = [found.span() for found in _SECRET_VALUE.finditer(text)]
+    spans += [
+        found.span("value") for found in _NAMED_VALUE.finditer(text) if _is_secret_key(found["name"].replace("-", "_"))
+    ]
+    for secret in known:
+        if secret.strip():
+            spans += [found.span() for found in re.finditer(_expression(secret.strip()), text)]
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _expression(secret: str) -> str:
+    """Regular expression of a known secret."""
+    exact = re.escape(secret)
+    parts = _PART.findall(secret)
+    if len(secret) < _SHORTEST_PART:
+        # A short one would be found in many words.
+        return rf"(?<![A-Za-z0-9]){exact}(?![A-Za-z0-9])"
+    if len(parts) < 2:
+        return exact
+    return rf"{exact}|{'[^A-Za-z0-9]{1,12}'.join(parts)}"
 
 
 def mask_secrets(key: str, value: YamlValue) -> YamlValue:
