@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import unicodedata
 
@@ -55,7 +54,7 @@ def is_utf8(text: str) -> bool:
 
 def escaped_name(name: str) -> str:
     r"""The name of a file, quoted, with each byte that is not UTF-8 as ``\xff``."""
-    return f"'{os.fsencode(name).decode('utf-8', 'backslashreplace')}'"
+    return f"'{_escape(name)}'"
 
 
 def shell_name(name: str) -> str:
@@ -63,4 +62,8 @@ def shell_name(name: str) -> str:
     if is_utf8(name):
         return shlex.quote(name)
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{os.fsencode(escaped).decode('utf-8', 'backslashreplace')}'"
+    return f"$'{_escape(escaped)}'"
+
+
+def _escape(name: str) -> str:
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

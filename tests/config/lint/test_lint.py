@@ -52,6 +52,8 @@ def test_a_key_of_sites_among_options_has_a_way_out(value: str, site: str, name:
             "pipetask: {isr: {requestMemoryMax: 1, requestMemory: 2}}",
             "warning: 'pipetask.isr.requestMemoryMax' is less",
         ),
+        ("requestMemory: 4B", "warning: 'requestMemory' is 4 bytes, less than 1 MB"),
+        ("pipetask: {isr: {requestDisk: 1 B}}", "warning: 'pipetask.isr.requestDisk' is 1 byte, less than 1 MB"),
         ("queue: 'q{nope}'", "warning: nothing defines the variable 'nope'"),
         ("runQuantumCommand: 'echo {nope}'", "warning: the command uses '{nope}', which nothing defines"),
         ("queue: '{queue}'", "error: a value is defined by itself"),

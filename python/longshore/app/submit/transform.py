@@ -24,10 +24,12 @@ from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, rea
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
-from longshore.config.values.search import INIT_LABEL
+from longshore.config.values.search import INIT_LABEL, SPECIAL_LABELS, Config
 from longshore.config.values.templates import ATTEMPT_MARK, ATTEMPT_NAME
+from longshore.errors import PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.run.input_files import ReusedJobs
+from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import Job
@@ -84,6 +86,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
         check_commands(graph, compiled, progress)
         note_unknown_quotations(named, compiled, progress)
         special = _special_jobs(named, payload, profiles)
+        _refuse_special_names(graph, special, named.configuration.config)
         orderings = parse_ordering_rules(named.configuration.config, named.configuration.scope())
         if orderings:
             raise_problems(unknown_label_notes(orderings, (cluster.label for cluster in graph.dag.nodes)), progress)
@@ -109,6 +112,29 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
         kept_files=payload.kept_files,
         saved=graphs_to_save(run.configuration, graph, workflow),
     )
+
+
+def _refuse_special_names(graph: ClusteredGraph, special: SpecialJobs, config: Config) -> None:
+    """Refuse tasks and clusters with the label or name of a job without tasks.
+
+    A pipeline was refused already. The graph of another program may have the name, if the run has no such job.
+    """
+    there = {INIT_LABEL: special.init, FINAL_LABEL: special.last or special.final}
+    labels = {
+        label
+        for kind in set(graph.compositions)
+        for label in (kind.label, *(member.label for member in kind.members()))
+    }
+    for name, what in SPECIAL_LABELS.items():
+        cluster = config.node_at("cluster", name)
+        if (name in labels or name in graph.dag.index) and (cluster or there[name]):
+            place = cluster or config.node_at("pipetask", name) or config.node_at(name)
+            of = "label" if name in labels else "name"
+            raise PreparationError(
+                f"'{name}' cannot be the {of} of a task or cluster: it is that of {what}",
+                origin=place.origin if place else None,
+                hint=f"Give it another {of}.",
+            )
 
 
 def single_job_profile(run: ResolvedRun, label: str, *, searchobj: Node, progress: Progress) -> JobProfile:

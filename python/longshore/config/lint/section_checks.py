@@ -18,7 +18,8 @@ from longshore.config.values.search import INIT_LABEL, LABEL_SECTIONS
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
+from longshore.model.wording import count_noun, quote_value
+from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 
 CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
@@ -304,8 +305,11 @@ _VALUE_READERS: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], obj
 }
 
 
+_AMOUNT_KEYS: Final = frozenset(key for key, reader in _VALUE_READERS.items() if reader is parse_memory)
+
+
 def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) -> Iterator[Finding]:
-    """Report amounts that no job could have as errors, and caps below what they cap as warnings.
+    """Report amounts that no job could have as errors, and tiny ones, and caps below what they cap, as warnings.
 
     `reported` are the paths of values that already have a finding.
     """
@@ -326,6 +330,7 @@ def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) 
                         amounts[key] = value
             except ConfigError as error:
                 yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint, path=path)
+        yield from _tiny_amounts(amounts, part, place)
         for most, least in (("requestMemoryMax", "requestMemory"), ("requestWalltimeMax", "requestWalltime")):
             if 0 < amounts.get(most, 0) < amounts.get(least, 0):
                 yield _warning(
@@ -334,6 +339,17 @@ def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) 
                     "It is the maximum of a retry with a larger request.",
                     path=(*place, most),
                 )
+
+
+def _tiny_amounts(amounts: Mapping[str, float], part: Mapping[str, Node], place: tuple[str, ...]) -> Iterator[Finding]:
+    for key, value in amounts.items():
+        if key in _AMOUNT_KEYS and 0 < value < MIB:
+            yield _warning(
+                f"'{key_name((*place, key))}' is {count_noun(int(value), 'byte')}, less than 1 MB",
+                part[key].origin,
+                "Write a number of MB, or a unit such as 'M' or 'G' behind it; 'B' alone is bytes.",
+                path=(*place, key),
+            )
 
 
 def _calculated(key: str, node: Node) -> YamlValue:

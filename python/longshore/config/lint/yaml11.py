@@ -1,4 +1,8 @@
-"""Detects unquoted YAML 1.1 words whose value surprises (``no``, ``012``, ``12:30``), and what was likely meant."""
+"""Detects what surprises in YAML text, and what was likely meant.
+
+That is: unquoted YAML 1.1 words (``no``, ``012``, ``12:30``), characters that look like others or like nothing, and a
+comment that ends a command.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,25 @@ import re
 from typing import Final
 
 from longshore.config.lint.schema_check import Finding, Severity
+from longshore.model.wording import invisible_character, quote_value, visible_text
 from longshore.origin import Origin
 
 _CLOCK = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 _MODERN_OCTAL = re.compile(r"[-+]?0o[0-7]+")
 _EXPONENT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+")
+_COMMAND_KEY = re.compile(r"command|cmd|^(setup|launcher)$", re.IGNORECASE)
+"""Keys of shell text."""
+_COMMENT = re.compile(r"[ \t]+#")
+ODD_BLANKS: Final = {
+    "\u00a0": "a no-break space (U+00A0)",
+    "\u202f": "a narrow no-break space (U+202F)",
+    "\u3000": "an ideographic space (U+3000)",
+    **{chr(code): f"a special blank (U+{code:04X})" for code in (0x1680, *range(0x2000, 0x200B), 0x205F)},
+}
+"""Blanks that YAML and shells take for letters."""
+_TYPOGRAPHIC: Final = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
+"""Quotation marks that quote nothing."""
 _WORDS: Final = frozenset({"yes", "no", "on", "off"})
 _MAX_LENGTH = 40
 _NO_ORIGIN: Final = Origin("")
@@ -50,6 +67,57 @@ def check_unquoted_word(text: str, value: object) -> Finding | None:
             f'Write {_decimal(text)}, or quote it if text is meant: "{text}".',
         )
     return None
+
+
+def check_key_signs(key: str) -> tuple[str, str]:
+    """What is wrong with the characters of an unquoted key, and the way out; empty if nothing is."""
+    if key.isascii():
+        return "", ""
+    if key[0] in ODD_BLANKS:
+        return f"the line begins with {ODD_BLANKS[key[0]]}, which YAML takes for a letter", "Indent with spaces."
+    if sign := invisible_character(key):
+        return f"the key {quote_value(visible_text(key))} has an invisible character ({sign})", "Delete it."
+    if key[-1] in ODD_BLANKS:
+        return f"the key {quote_value(key)} ends with {ODD_BLANKS[key[-1]]}", "Delete it."
+    if key[0] in _TYPOGRAPHIC:
+        return f"the key {quote_value(key)} has typographic quotation marks", "Write \" or ', or none."
+    return "", ""
+
+
+def check_signs(text: str, key: str, *, quoted: bool) -> Finding | None:
+    """Finding for characters of a value that look like others or like nothing, without a place."""
+    if not text or text.isascii():
+        return None
+    if sign := invisible_character(text):
+        return _finding(f"the value of '{key}' has an invisible character ({sign})", "Delete it if it is not meant.")
+    is_command = bool(_COMMAND_KEY.search(key))
+    searched = text if is_command else "" if quoted else text[0] + text[-1]
+    blank = next((sign for sign in searched if sign in ODD_BLANKS), "")
+    if blank:
+        verb = "has" if is_command else "begins or ends with"
+        return _finding(
+            f"the value of '{key}' {verb} {ODD_BLANKS[blank]}, which is no blank to shells and YAML",
+            "Write a plain space.",
+        )
+    marks = "".join(dict.fromkeys(sign for sign in text if sign in _TYPOGRAPHIC))
+    if marks and (is_command or (not quoted and text[0] in _TYPOGRAPHIC and text[-1] in _TYPOGRAPHIC)):
+        return _finding(
+            f"the value of '{key}' has typographic quotation marks ({marks}), which quote nothing",
+            "Write \" or '.",
+        )
+    return None
+
+
+def check_comment(key: str, behind: str) -> Finding | None:
+    """Note for an unquoted command with a comment behind it, without a place; `behind` is the rest of its line."""
+    if not _COMMENT.match(behind) or not _COMMAND_KEY.search(key):
+        return None
+    return Finding(
+        message=f"'{key}' ends here: ' #' begins a comment, which is no part of it",
+        origin=_NO_ORIGIN,
+        hint="Quote the whole text if the rest belongs to it.",
+        severity=Severity.NOTE,
+    )
 
 
 def _finding(message: str, hint: str) -> Finding:

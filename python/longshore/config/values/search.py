@@ -15,6 +15,7 @@ from longshore.config.values.scope import DEFAULT_SCOPE, RawValue, Scope
 from longshore.config.values.templates import Template
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
@@ -23,6 +24,8 @@ LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 """Sections divided into parts, one for each label or name."""
 INIT_LABEL: Final = "pipetaskInit"
 """Label of the init job, as in BPS."""
+SPECIAL_LABELS: Final = {INIT_LABEL: "the init job ('runInit')", FINAL_LABEL: "the final job ('finalJob')"}
+"""Labels of jobs without tasks. Sections and reports know these jobs by them."""
 
 NO_VALUES: Final[Mapping[str, YamlValue]] = {}
 

@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
+from longshore.config.values.search import SPECIAL_LABELS
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED
@@ -406,6 +407,9 @@ def _task(
     what = f"the task '{label}'"
     if not _LABEL.fullmatch(label):
         raise ConfigError(f"{quote_value(label)} cannot be the label of a task", origin=node.origin)
+    if label in SPECIAL_LABELS:
+        message = f"'{label}' cannot be the label of a task: it is that of {SPECIAL_LABELS[label]}"
+        raise ConfigError(message, origin=node.origin, hint="Give the task another label.")
     items = check_task_keys(label, node)
     if items.get("command", node).value is None or "command" not in items:
         hint = "Give it the line or the list of words that its jobs run."

@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 import yaml
 
-_LINE_END: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+from longshore.config.lint.yaml11 import ODD_BLANKS
+
+LINE_END: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Counts lines as libyaml does, unlike Python's `splitlines`."""
 _ITEM: Final = re.compile(r" *-(?=\s|$)")
 _KEY: Final = re.compile(r" *(?P<name>[^\s#:\[\]{},&*!|>'\"%@`-][^:#]*?|'[^']*'|\"[^\"]*\")\s*:(?=\s|$)(?P<value>.*)")
@@ -19,6 +21,10 @@ _TEXT_WITH_PLACEHOLDER: Final = re.compile(
 """A word outside quotation marks that has a placeholder behind its first character."""
 _UNSPACED_KEY: Final = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:]+)")
 _OPENERS: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
+
+
+_UNSPACED_PREFIX: Final = re.compile(r" *|[ \w.-]+:")
+"""What stands before a blank that is meant to indent a line, or to follow its key."""
 
 
 class SyntaxProblem(msgspec.Struct, frozen=True):
@@ -42,12 +48,14 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> SyntaxProblem:
     """Explain an error of the YAML parser by what the text has there."""
-    lines = _LINE_END.split(text)
+    lines = LINE_END.split(text)
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     if line >= len(lines):
         # libyaml reports the end of a text one line too late.
         line, column = len(lines) - 1, len(lines[-1])
+    if odd := _odd_blank(error, lines, line):
+        return odd
     if "\t" not in lines[line][: column + 1]:
         found = _unquoted_placeholder(lines, line, column) or _placeholder_in_map(error, lines, line)
         found = found or _missing_blank(error, lines) or _unclosed(error, lines, line) or _indentation(lines, line)
@@ -56,6 +64,21 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> SyntaxProble
     problem = (error.problem or "it has an error")[:200]
     message = problem + (f" ({error.context[:100]})" if error.context else "")
     return SyntaxProblem(message, line, column, _hint(error, problem, lines[line][: column + 1]))
+
+
+def _odd_blank(error: yaml.MarkedYAMLError, lines: list[str], line: int) -> SyntaxProblem | None:
+    """Explain a blank that is none to YAML, in a line of the error or before other text of a line above it."""
+    start = error.context_mark.line if error.context_mark else line
+    for number, text in enumerate(lines[: line + 1]):
+        at = -1 if text.isascii() else next((i for i, sign in enumerate(text) if sign in ODD_BLANKS), -1)
+        if at >= 0 and (number >= min(start, line) or _UNSPACED_PREFIX.fullmatch(text[:at])):
+            where, hint = (
+                ("has", "Write a plain space.") if text[:at].strip() else ("begins with", "Indent with spaces.")
+            )
+            return SyntaxProblem(
+                f"the line {where} {ODD_BLANKS[text[at]]}, which YAML takes for a letter", number, at, hint
+            )
+    return None
 
 
 def _hint(error: yaml.MarkedYAMLError, problem: str, before: str) -> str:
@@ -121,11 +144,13 @@ def _unclosed(error: yaml.MarkedYAMLError, lines: list[str], line: int) -> Synta
     if opener not in _OPENERS or (start.line == line and "end of" not in (error.problem or "")):
         return None
     kind = "quotation mark" if opener in "'\"" else "bracket"
+    is_cut = kind == "bracket" and _OPENERS[opener] in lines[start.line].partition(" #")[2]
     return SyntaxProblem(
         f"the {kind} {_quoted(opener)} that opens here is never closed",
         start.line,
         start.column,
-        f"Close it with {_quoted(_OPENERS[opener])}; the error shows in line {line + 1}.",
+        f"Close it with {_quoted(_OPENERS[opener])}; the error shows in line {line + 1}."
+        + (" What follows ' #' is a comment: quote the text if it belongs to it." if is_cut else ""),
     )
 
 

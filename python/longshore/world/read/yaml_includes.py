@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -67,6 +68,10 @@ def load_layers(
     reader = _IncludeReader(rank=rank, env=env, cwd=cwd)
     layers = tuple(reader.layers(path, None, (), ()))
     return LoadedLayers(layers, tuple(reader.files.values()))
+
+
+_BINARY: Final = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]|\0.\0", re.DOTALL)
+"""Bytes of files that are no text."""
 
 
 class _IncludeDirective(msgspec.Struct, frozen=True):
@@ -227,12 +232,19 @@ def _split_includes(node: Node, section: tuple[str, ...], directives: list[_Incl
 
 def _decode(content: bytes, origin: Origin) -> str:
     """Decode a file's text."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content[:4096]:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        hint = "It seems to be UTF-16. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW."
+        raise ConfigError("the file is not UTF-8 text", origin=origin, hint=hint)
+    # A single NUL in a text is told with its place by the parser.
+    if b"\0" in content[:4096] and _BINARY.search(content[:4096]):
         raise ConfigError("the file is not UTF-8 text", origin=origin, hint="Save it as UTF-8.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        column = error.start - (before.rfind(b"\n") + 1) + 1
-        place = Origin(origin.file, before.count(b"\n") + 1, column, origin.layer)
-        raise ConfigError("the file is not UTF-8 text", origin=place, hint="Save it as UTF-8.") from error
+        before = content[: error.start].decode("utf-8-sig", "replace")
+        place = Origin(origin.file, before.count("\n") + 1, len(before) - before.rfind("\n"), origin.layer)
+        raise ConfigError(
+            f"the file is not UTF-8 text: it has the byte {content[error.start]:#04x}",
+            origin=place,
+            hint="Save it as UTF-8. If it is LATIN1: iconv -f LATIN1 -t UTF-8 FILE > NEW.",
+        ) from error

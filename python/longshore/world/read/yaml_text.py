@@ -10,12 +10,12 @@ import msgspec
 import yaml
 
 from longshore.config.lint.schema_check import Finding
-from longshore.config.lint.yaml11 import check_unquoted_word
+from longshore.config.lint.yaml11 import check_comment, check_key_signs, check_signs, check_unquoted_word
 from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
 from longshore.errors import ConfigError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
-from longshore.world.read.yaml_errors import explain_syntax_error
+from longshore.world.read.yaml_errors import LINE_END, explain_syntax_error
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -82,7 +82,7 @@ def read_document(
         raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
     if top is None:
         return SizedTree(Node(None, place))
-    return _TreeBuilder(name, layer, include, notes).build(top, depth)
+    return _TreeBuilder(name, layer, include, notes, text).build(top, depth)
 
 
 KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
@@ -146,11 +146,13 @@ class _Loader(_SafeLoader):
 class _TreeBuilder:
     """Converts PyYAML's nodes to ours."""
 
-    def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None) -> None:
+    def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None, text: str) -> None:
         self.name = name
         self.layer = layer
         self.include = include
         self.notes = notes
+        self.text = text
+        self._lines: list[str] | None = None
         self._built: dict[int, SizedTree] = {}
         self._open: set[int] = set()
 
@@ -158,16 +160,16 @@ class _TreeBuilder:
         """Return the position of a node."""
         return Origin(self.name, node.start_mark.line + 1, node.start_mark.column + 1, self.layer)
 
-    def build(self, node: yaml.Node, depth: int) -> SizedTree:
-        """Build the tree of a node."""
+    def build(self, node: yaml.Node, depth: int, key: str = "") -> SizedTree:
+        """Build the tree of a node; items of a list have the key of the list."""
         if node.tag == "!include":
             name = Node(node.value if isinstance(node, yaml.ScalarNode) else None, self.origin(node))
             # An included file counts as a level even when it adds none, which bounds chains of includes.
             return self._check_depth(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
             value = self._parse_scalar(node)
-            if self.notes is not None and not node.style and (trap := check_unquoted_word(node.value, value)):
-                self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
+            if self.notes is not None:
+                self._note_traps(node, value, key)
             return SizedTree(Node(value, self.origin(node), written=node.value if isinstance(value, bool) else ""))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
         if id(node) in self._built:
@@ -176,7 +178,9 @@ class _TreeBuilder:
             raise ConfigError("an alias stands for something that it is a part of", origin=self.origin(node))
         self._check_depth(SizedTree(Node(None, self.origin(node))), node, depth)
         self._open.add(id(node))
-        built = self._build_map(node, depth) if isinstance(node, yaml.MappingNode) else self._build_list(node, depth)
+        built = (
+            self._build_map(node, depth) if isinstance(node, yaml.MappingNode) else self._build_list(node, depth, key)
+        )
         if built.size > MAX_NODES:
             raise ConfigError(f"aliases make more than {MAX_NODES:,} values of this", origin=self.origin(node))
         self._open.remove(id(node))
@@ -188,10 +192,24 @@ class _TreeBuilder:
             raise ConfigError(_TOO_DEEP, origin=self.origin(node))
         return built
 
-    def _build_list(self, node: yaml.Node, depth: int) -> SizedTree:
+    def _note_traps(self, node: yaml.ScalarNode, value: object, key: str) -> None:
+        """Note what surprises in a scalar."""
+        assert self.notes is not None
+        traps = [check_signs(node.value, key, quoted=bool(node.style))]
+        if not node.style:
+            traps += [check_unquoted_word(node.value, value), check_comment(key, self._behind(node.end_mark))]
+        self.notes += [msgspec.structs.replace(trap, origin=self.origin(node)) for trap in traps if trap]
+
+    def _behind(self, mark: yaml.Mark) -> str:
+        """Return the rest of a line."""
+        if self._lines is None:
+            self._lines = LINE_END.split(self.text)
+        return self._lines[mark.line][mark.column :] if mark.line < len(self._lines) else ""
+
+    def _build_list(self, node: yaml.Node, depth: int, key: str) -> SizedTree:
         if node.tag != f"{_TAG}seq":
             raise self._unknown_tag(node)
-        items = [self.build(item, depth + 1) for item in node.value]
+        items = [self.build(item, depth + 1, key) for item in node.value]
         for item in items:
             if item.node.value is Marker.DELETE:
                 raise ConfigError("'!delete' can only be the value of a key", origin=item.node.origin)
@@ -211,10 +229,14 @@ class _TreeBuilder:
                 raise ConfigError("a key must be text, not a list or map", origin=self.origin(key))
             # Keys are the text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
             name = key.value
+            if not key.style:
+                message, hint = check_key_signs(name)
+                if message:
+                    raise ConfigError(message, origin=self.origin(key), hint=hint)
             if name in first:
                 self._report_duplicate_key(key, first[name])
             first[name] = key
-            entries[name] = self.build(value, depth + 1)
+            entries[name] = self.build(value, depth + 1, name)
         items = self._merge_maps(merged, entries, depth) if merged else entries
         return _make_collection(
             Node({name: item.node for name, item in items.items()}, self.origin(node)), items.values()
@@ -318,9 +340,11 @@ def _character_error(error: yaml.reader.ReaderError, text: str, place: Origin) -
     before = text.encode()[: error.position].decode(errors="replace")
     column = len(before) - (before.rfind("\n") + 1) + 1
     code = error.character if isinstance(error.character, int) else ord(error.character[:1] or "\0")
+    origin = Origin(place.file, before.count("\n") + 1, column, place.layer)
+    if code == 0:
+        return ConfigError("this is not text: it has the character NUL", origin=origin, hint="Delete it.")
     return ConfigError(
-        f"this is not text: {error.reason[:100]} (character {code:#x})",
-        origin=Origin(place.file, before.count("\n") + 1, column, place.layer),
+        f"this is not text: {error.reason[:100]} (character {code:#x})", origin=origin, hint="Delete the character."
     )
 
 
