@@ -120,7 +120,7 @@ def resolves(dotted: str) -> bool:
 
 def test_names_of_the_package_exist() -> None:
     known = classes() | _FOREIGN
-    missing = {}
+    missing: dict[str, set[str]] = {}
     for each in PAGES:
         text = each.read_text("utf-8")
         dotted = set(_DOTTED.findall(text)) - entry_point_groups() - _LOGGERS
