@@ -7,7 +7,7 @@
     +-- ConfigError                3   the YAML is at fault
     |   +-- UndefinedVariableError 3   ... it uses an undefined variable
     |   +-- ReferenceCycleError    3   ... a variable is defined by itself
-    |   +-- FunctionRefusedError   3   ... it needs a function, and the command calls none
+    |   +-- CodeRefusedError       3   ... it needs code that it names, and the command imports none
     +-- ServiceError               4   the workload manager cannot be used
     |   +-- UnknownServiceError    4   ... no service has that name
     |   +-- UnreachableError       4   ... it does not answer; a retry may help
@@ -116,8 +116,15 @@ class ReferenceCycleError(ConfigError):
     code = "reference_ring"
 
 
-class FunctionRefusedError(ConfigError):
-    """A value needs a user's function, and the command only looks at the configuration."""
+class CodeRefusedError(ConfigError):
+    """Code that the configuration names is needed, and the command only looks at the configuration.
+
+    `what` is the quoted value that names it.
+    """
+
+    def __init__(self, what: str, why: str, *, origin: Origin | None, hint: str) -> None:
+        super().__init__(f"{what} {why}", origin=origin, hint=hint)
+        self.what = what
 
 
 class ServiceError(LongshoreError):

@@ -13,6 +13,7 @@ import pytest
 from tests.client.text_printer import TextPrinter
 
 import longshore
+from longshore.client.run_jobs import make_table
 from longshore.errors import LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Steer
 from longshore.model.values import YamlValue
@@ -168,3 +169,10 @@ def test_the_import_costs_nothing() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("[] [")
     assert "'submit'" in ran.stdout
+
+
+def test_a_table_without_pandas_is_an_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(longshore.LongshoreError, match="'pandas'") as caught:
+        make_table([])
+    assert caught.value.hint == "pip install pandas"

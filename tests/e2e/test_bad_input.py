@@ -439,13 +439,48 @@ def test_a_traceback_only_for_those_who_ask(cli: Cli) -> None:
     assert "Traceback" not in cli("report", "nope").stderr
 
 
-@pytest.mark.parametrize("words", [["report", "nope"], ["report", "nope", "--json"]], ids=" ".join)
-def test_an_error_keeps_its_status_when_the_reader_has_gone(words: list[str], cli: Cli) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as closed:
-        done = subprocess.run([sys.executable, "-m", "longshore", *words], stdout=closed, stderr=closed, check=False)
-    assert done.returncode == 5, "no run has that name"
+def _run_unread(words: list[str], out: str, err: str, cwd: Path | None = None) -> int:
+    """Run the program as a login has it, with streams that are `gone` or `full`; return its status."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    streams = []
+    for kind in (out, err):
+        if kind == "gone":
+            reader, writer = os.pipe()
+            os.close(reader)
+            streams.append(writer)
+        else:
+            streams.append(os.open(f"/dev/{kind}", os.O_WRONLY))
+    try:
+        program = [sys.executable, "-m", "longshore", *words]
+        return subprocess.run(program, stdout=streams[0], stderr=streams[1], env=env, cwd=cwd, check=False).returncode
+    finally:
+        for stream in streams:
+            os.close(stream)
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "err", "status"),
+    [
+        (["report", "nope"], "gone", "gone", NOT_FOUND),
+        (["report", "nope", "--json"], "gone", "gone", NOT_FOUND),
+        (["report", "nope"], "null", "gone", NOT_FOUND),
+        (["report", "nope", "--json"], "null", "full", NOT_FOUND),
+        (["submit", "--nope"], "full", "full", USAGE),
+        (["--version"], "gone", "null", 0),
+        (["--version"], "full", "full", 1),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else None,
+)
+def test_an_error_keeps_its_status_when_the_reader_has_gone(
+    words: list[str], out: str, err: str, status: int, cli: Cli
+) -> None:
+    assert _run_unread(words, out, err) == status
+
+
+def test_a_run_is_waited_for_when_nobody_reads(tmp_path: Path, cli: Cli, write_run: WriteRun) -> None:
+    path = write_run("runQuantumCommand: 'exit 4'\nrequestMemroy: 5\n", ONE)
+    assert _run_unread(["submit", path.name, "--wait"], "gone", "gone", tmp_path) == 19, "the state is FAILED"
+    assert _run_unread(["status", "@last"], "gone", "null", tmp_path) == 19
 
 
 @pytest.mark.parametrize("words", [["report"], ["report", "--json"], ["ping"], ["--version"]], ids=" ".join)

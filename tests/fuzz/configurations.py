@@ -206,8 +206,8 @@ def _set_steps(files: Files) -> Iterator[Step]:
     pairs = tuple(line.decode("utf-8", "surrogateescape") for line in files["set.txt"].split(b"\n"))
     yield lambda: parse_set_options(pairs)
     yield lambda: parse_variables(pairs)
-    for calls_functions in (False, True):
-        overrides = Overrides(sets=pairs, calls_functions=calls_functions)
+    for imports_code in (False, True):
+        overrides = Overrides(sets=pairs, imports_code=imports_code)
         yield lambda overrides=overrides: lint_file(Path("run.yaml"), overrides, now=0.0)  # type: ignore[misc]
     yield lambda: api.run_stages(Path("run.yaml"), "transform", overrides, progress=ProgressNotes())
 

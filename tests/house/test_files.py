@@ -12,7 +12,7 @@ HOME = "world/files/"
 EXCEPTIONS = {
     "batch/pilots/program/pilot_system.py": "the door of a program of its own, which uses the disk of a node",
     "cli/inspect/draw.py": "the user names the file, which may be a device",
-    "cli/main.py": "opens /dev/null",
+    "cli/terminal.py": "opens /dev/null",
     "services/htcondor/schedd/bindings.py": "opens /dev/null",
     "testing/conformance/executor.py": "writes programs for jobs to run",
     "testing/conformance/service.py": "takes files away that a service must miss",

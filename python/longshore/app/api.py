@@ -1025,7 +1025,9 @@ def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Drawi
     return draw.draw_run(reference, job=job, depth=depth)
 
 
-def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
+def draw_configuration(
+    path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, progress: Progress
+) -> Drawing:
     """Draw the labels of the jobs that a configuration describes.
 
     Raises
@@ -1035,7 +1037,7 @@ def draw_configuration(path: Path, overrides: Overrides | None = None, *, progre
     """
     from longshore.app.inspect import draw
 
-    return draw.draw_configuration(path, overrides, progress=progress)
+    return draw.draw_configuration(path, overrides, imports_code=imports_code, progress=progress)
 
 
 # ------------------------------------------------------------------------------------------------------------ control
@@ -1279,7 +1281,7 @@ def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tu
 
 
 def configuration(path: Path, overrides: Overrides | None = None) -> Configuration:
-    """Return the configuration of a submission.
+    """Return the configuration of a submission, to look at.
 
     Raises
     ------
@@ -1287,8 +1289,11 @@ def configuration(path: Path, overrides: Overrides | None = None) -> Configurati
         The configuration cannot be read, or its site is wrong.
     """
     from longshore.app.configure.configuration import read_draft
+    from longshore.app.configure.layers import Overrides
 
-    return read_draft(path, overrides, now=time.time())
+    overrides = overrides or Overrides()
+    given = Overrides(overrides.options, overrides.sets, imports_code=False)
+    return read_draft(path, given, now=time.time())
 
 
 def written_values(path: Path) -> Node:
@@ -1332,11 +1337,11 @@ def explain_values(
     return explain_keys(configuration, keys, current=current or {}, given=given)
 
 
-def lint(path: Path, overrides: Overrides | None = None) -> LintResult:
+def lint(path: Path, overrides: Overrides | None = None, *, imports_code: bool = False) -> LintResult:
     """Find errors and doubtful values in a configuration or a site profile."""
     from longshore.app.submit.lint_file import lint_file
 
-    return lint_file(path, overrides, now=time.time())
+    return lint_file(path, overrides, imports_code=imports_code, now=time.time())
 
 
 def configuration_schema() -> JsonSchema:

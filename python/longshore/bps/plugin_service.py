@@ -222,7 +222,7 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         number = len(read_card(run).submissions) + 1
         words = [str(run.root), action, folder, str(number), *([before.id] if before and before.id else ())]
         process, method = start_detached(
-            [sys.executable, "-m", "longshore.bps.plugin_process", *words],
+            [sys.executable, "-P", "-m", "longshore.bps.plugin_process", *words],
             log=run.root / LOG,
             variables={RUN_VARIABLE: run_token(run)},
         )

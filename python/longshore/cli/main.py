@@ -22,6 +22,7 @@ from longshore.cli.interrupts import (
     unwind_at_termination,
 )
 from longshore.cli.options import print_json
+from longshore.cli.terminal import Output, discard_unwritable_output
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ class LazyGroup(click.Group):
         if cmd_name in COMMANDS:
             # An engine ends at once: it leaves nothing that the next one does not take up.
             unwind_at_termination()
+        if isinstance(sys.stdout, Output) and (cmd_name == "status" or cmd_name not in GROUPS["Look"]):
+            # It has more to do than to print, and its status tells how that went.
+            sys.stdout.drops = (BrokenPipeError,)
         name = _FUNCTION_NAMES.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
@@ -141,6 +145,15 @@ class LazyGroup(click.Group):
 
             complete_values(command)
         return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the options; a few of them print and end."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError as error:
+            raise OutputClosed from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call a command."""
@@ -234,16 +247,16 @@ def main(args: list[str] | None = None) -> None:
         status = _report_interrupt(error, words)
     except (BrokenPipeError, OutputClosed):
         # The reader closed the pipe.
-        _discard_output()
         status = 0
     except LongshoreError as error:
         status = _print_error(error, words)
     except OSError as error:
         # Writes of files have handlers of their own; this is, as a rule, an error of standard output.
-        _discard_output()
+        discard_unwritable_output()
         status = _print_error(_io_error(error), words, error)
     except Exception as error:  # noqa: BLE001 - a user sees one line, and the way to the traceback
         status = _print_error(_unexpected_error(error), words, error)
+    discard_unwritable_output()
     end_as_terminated()
     sys.exit(status if isinstance(status, int) else 0)
 
@@ -272,14 +285,14 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
     from longshore.cli.show.report_text import error_text
 
     try:
+        click.echo(error_text(error), err=True)
         if "--json" in words:
             from longshore.app.documents.error import error_document
 
             print_json(error_document(error))
-        click.echo(error_text(error), err=True)
     except OSError:
         # The reader or the terminal has gone, and the status still tells of the error.
-        _discard_output()
+        discard_unwritable_output()
     return error.exit_status
 
 
@@ -315,14 +328,8 @@ def _report_interrupt(error: BaseException, words: list[str]) -> int:
         if isinstance(interrupt, KeyboardInterrupt):
             click.echo(f"longshore: {message}", err=True)
     except OSError:
-        _discard_output()
+        discard_unwritable_output()
     return INTERRUPTED
-
-
-def _discard_output() -> None:
-    """Discard buffered output, which would fail again when Python flushes at exit."""
-    if sys.stdout:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_error(error: click.ClickException) -> LongshoreError:

@@ -12,6 +12,9 @@ import msgspec
 Command = TypeVar("Command", bound=Callable[..., object])
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+IMPORT = click.option(
+    "--import", "imports_code", is_flag=True, help="Import and call code that only FILE names, as submit does."
+)
 ACCEPT_LOSS = click.option(
     "--accept-loss", is_flag=True, help="Continue from what is intact of a damaged journal; jobs may run again."
 )

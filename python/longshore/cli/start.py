@@ -46,11 +46,15 @@ def main() -> None:
     """Import the program and run it."""
     # This saves 7 % of a short command, whose time is that of imports.
     gc.set_threshold(_COLLECT_AFTER)
+    _forget_current_folder()
     try:
         # Imports take most of the time of a short command. Until the command begins, an interruption waits.
         from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, end_as_terminated, print_interrupt
 
         delay_interrupts()
+        from longshore.cli.terminal import take_streams
+
+        take_streams()
         from longshore.cli.light_imports import import_libraries
 
         import_libraries()
@@ -68,6 +72,24 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         _end_at_interrupt()
+
+
+def _forget_current_folder() -> None:
+    """Import nothing from the current directory, which may be a stranger's: neither for `python -m` nor by PYTHONPATH.
+
+    Python has made relative and empty entries of that variable absolute.
+    """
+    text = os.environ.get("PYTHONPATH", "")
+    written = text.split(os.pathsep) if text else []
+    absolute = {os.path.normpath(each) for each in written if each.startswith("/")}
+    try:
+        here, *relative = map(os.path.abspath, ["", *(each for each in written if not each.startswith("/"))])
+    except OSError:
+        return
+    dropped = {here, *relative} - absolute
+    # One more, of `python -m` or the folder of the program. What follows is the installation, which may lie here.
+    count = 1 + len(written)
+    sys.path[:count] = [each for each in sys.path[:count] if os.path.normpath(each or here) not in dropped]
 
 
 def _end_at_interrupt() -> None:

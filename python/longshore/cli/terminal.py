@@ -1,8 +1,10 @@
-"""What an output stream can show: whether it is a terminal, its size, its colours and its characters."""
+"""The standard streams: what the terminal there can show, and what becomes of output that nobody reads."""
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
@@ -65,3 +67,70 @@ def _size(stream: TextIO, env: Mapping[str, str]) -> tuple[int, int]:
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
+
+
+class Output(io.TextIOWrapper):
+    """A standard stream of the program that drops what cannot be written, where `drops` names the error.
+
+    Nobody has to read the messages of a command for it to do its work and end with its status.
+    """
+
+    drops: tuple[type[OSError], ...] = ()
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+        try:
+            return super().write(text)
+        except self.drops as error:
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what waits in memory."""
+        try:
+            super().flush()
+        except self.drops as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        # A full disk may have room again, and the stream tries again; a reader never comes back.
+        if isinstance(error, BrokenPipeError):
+            discard(self)
+
+
+def discard(stream: TextIO) -> None:
+    """Let all that a stream still writes, also when Python flushes it at exit, go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    if nowhere != stream.fileno():
+        os.close(nowhere)
+
+
+def discard_unwritable_output() -> None:
+    """Discard what the standard streams cannot write: else Python fails to, and ends with a status of its own, 120."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream:  # `None` if it was closed before this program began
+            try:
+                stream.flush()
+            except OSError:
+                discard(stream)
+
+
+def take_streams() -> None:
+    """Give the process of the program standard streams that can drop what nobody reads, as messages always do."""
+    sys.stdout, sys.stderr = _own_stream(sys.stdout), _own_stream(sys.stderr)
+    if isinstance(sys.stderr, Output):
+        sys.stderr.drops = (OSError,)
+
+
+def _own_stream(stream: TextIO) -> TextIO:
+    """Return a stream that can drop what nobody reads, over the same buffer; another kind of stream stays."""
+    if type(stream) is not io.TextIOWrapper:
+        return stream
+    return Output(
+        stream.buffer,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )

@@ -11,6 +11,7 @@ import msgspec
 from longshore.app import api
 from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import LongshoreError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.task import Scalar
 from longshore.model.text_format import escape_controls, failure_text, format_duration
@@ -110,18 +111,25 @@ class RunJobs(Sequence[RunJob]):
 
         Raises
         ------
-        ImportError
+        LongshoreError
             pandas is not installed.
         """
-        import pandas as pd
-
         rows: list[dict[str, Any]] = []
         for record in self._records:
             row = {name: getattr(record, name) for name in RunJob.__struct_fields__ if name != "tags"}
             row["state"], row["cause"] = record.state.value, record.cause.value if record.cause else None
             rows.append(row | {f"tag.{name}": value for name, value in record.tags.items()})
         columns = [name for name in RunJob.__struct_fields__ if name != "tags"]
-        return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+        return make_table(rows) if rows else make_table([], columns)
+
+
+def make_table(rows: Sequence[object], columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return a table of pandas; raises `LongshoreError` where that package is not installed."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise LongshoreError("tables need the package 'pandas', which is missing", hint="pip install pandas") from error
+    return pd.DataFrame(rows, columns=columns)
 
 
 def read_jobs(opened: OpenRun) -> RunJobs:

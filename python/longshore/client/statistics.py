@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longshore.app import api
+from longshore.client.run_jobs import make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ class StatisticsTable:
 
         Raises
         ------
-        ImportError
+        LongshoreError
             pandas is not installed.
 
         Examples
@@ -61,11 +62,9 @@ class StatisticsTable:
         >>> table = run.stats().to_pandas()
         >>> table[table.group == "label"].set_index("key")[["jobs", "run_s_p50", "peak_memory_b_max"]]
         """
-        import pandas as pd
-
         from longshore.app.text.statistics_rows import COLUMNS, statistics_rows
 
-        return pd.DataFrame(list(statistics_rows(self._found)), columns=list(COLUMNS))
+        return make_table(list(statistics_rows(self._found)), list(COLUMNS))
 
     def __repr__(self) -> str:
         """Return the run, and its numbers of jobs and attempts."""
@@ -133,18 +132,16 @@ class SuggestedRequests:
 
         Raises
         ------
-        ImportError
+        LongshoreError
             pandas is not installed.
         """
-        import pandas as pd
-
         names = ("key", "requested", "measured", "suggested", "samples", "exceeding", "is_change")
         rows = [
             (each.label, *(getattr(value, name) for name in names))
             for each in self.suggestions
             for value in each.values  # noqa: PD011 - no table of pandas
         ]
-        return pd.DataFrame(rows, columns=["label", *names])
+        return make_table(rows, ["label", *names])
 
     def __repr__(self) -> str:
         """Return the number of labels whose requests change."""

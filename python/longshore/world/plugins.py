@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.origin import Origin
+
 SERVICES: Final = "longshore.wms"
 """Entry-point group of services."""
 GRAPH_SOURCES: Final = "longshore.graphs"
@@ -46,25 +48,30 @@ _OURSELVES: Final = re.compile(r"longshore-\d")
 class Plugin(msgspec.Struct, frozen=True):
     """An entry point: its name, and the module and attribute that define its class or function.
 
-    `is_built_in` is true when Longshore itself registers it.
+    `is_built_in` is true when Longshore itself registers it, `is_registered` unless only its path is known.
     """
 
     name: str
     module: str
     attribute: str
     is_built_in: bool = False
+    is_registered: bool = True
 
-    def load(self) -> Any:
-        """Import the class or function.
+    def load(self, origin: Origin | None = None) -> Any:
+        """Import the class or function; `origin` is where a configuration names what no package registers.
 
         Raises `ImportError`, `AttributeError`, `ValueError` or `TypeError` when the import fails.
         """
         if self.is_built_in:
             module = importlib.import_module(self.module)
         else:
-            from longshore.world.foreign_code import import_foreign
+            from longshore.world.foreign_code import import_foreign, import_named
 
-            module = import_foreign(self.module)
+            module = (
+                import_foreign(self.module)
+                if self.is_registered
+                else import_named(self.module, f"'{self.name}'", origin)
+            )
         return reduce(getattr, filter(None, self.attribute.split(".")), module)
 
     @property

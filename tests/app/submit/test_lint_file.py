@@ -261,9 +261,9 @@ def test_the_name_of_a_site_may_be_longer_than_that_of_a_file() -> None:
 
 
 FUNCTIONS: Final = [
-    ("pipetask: {one: {requestMemory: 'bpsEval(mine.memory, 2)'}}\n", "tasks and jobs, because a value"),
+    ("pipetask: {one: {requestMemory: 'bpsEval(mine.memory, 2)'}}\n", "tasks and jobs, which need code of"),
     ("bpsGenerateConfig: 'mine.more()'\n", "a function generates parts"),
-    ("clusterAlgorithm: mine.cluster\n", "tasks and jobs, because a value"),
+    ("clusterAlgorithm: mine.cluster\n", "tasks and jobs, which need code of"),
 ]
 
 
@@ -375,3 +375,38 @@ def test_a_key_of_sites_at_the_root_has_a_hint(key: str, hint: str) -> None:
     path = Path("run.yaml")
     path.write_text(f"{key}\npipeline: {{tasks: {{a: {{command: 'true'}}}}}}\n", "utf-8")
     assert [each.hint for each in api.lint(path).findings] == [hint]
+
+
+OTHER_TOOLS: Final = [
+    ("retries: 3", "numberOfRetries"),
+    ("memory: 4 GiB", "requestMemory"),
+    ("cpus: 2", "requestCpus"),
+    ("walltime: 1h", "requestWalltime"),
+    ("partition: debug", "queue"),
+    ("env: {A: b}", "environment"),
+]
+
+
+@pytest.mark.parametrize(("text", "own"), OTHER_TOOLS, ids=lambda each: each.partition(":")[0])
+def test_words_of_other_tools_lead_to_the_key(folder: Path, text: str, own: str) -> None:
+    path = folder / "run.yaml"
+    path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\n{text}\n", "utf-8")
+    (found,) = api.lint(path).findings
+    assert (found.origin.line, found.origin.column, found.hint) == (2, 1, f"Did you mean '{own}'?")
+
+
+def test_tasks_at_the_root_belong_under_pipeline(folder: Path) -> None:
+    path = folder / "run.yaml"
+    path.write_text("payload: {payloadName: a}\ntasks:\n  a: {command: echo}\n", "utf-8")
+    found = api.lint(path).findings
+    assert [each.origin.line for each in found if each.severity is Severity.ERROR] == [3]
+    assert all("'tasks' belongs under 'pipeline'" in f"{each.message} {each.hint}" for each in found)
+
+
+@pytest.mark.parametrize("name", ["slurm-cluste", "nothing-near"])
+def test_an_unknown_site_names_sites_and_no_folders(folder: Path, name: str) -> None:
+    path = folder / "run.yaml"
+    path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: {name}\n", "utf-8")
+    (found,) = api.lint(path).findings
+    assert "'slurm-cluster'" in found.hint
+    assert "/" not in found.hint

@@ -26,7 +26,7 @@ PIPELINE = "pipeline: {tasks: {a: {command: 'true'}}}\n"
         ),
         ("lastJob: {command1: x}", (2, 10), "no key of 'lastJob' has an effect", "It is not a section"),
         ("taks: {a: {command: x}}", (2, 7), "no key of 'taks' has an effect", "It is not a section"),
-        ("tasks: {a: {command: x}}", (2, 8), "no key of 'tasks' has an effect", "Indent it below 'pipeline'"),
+        ("tasks: {a: {command: x}}", (2, 8), "no key of 'tasks' has an effect", "'tasks' belongs under 'pipeline'"),
         ("mine: [1, 2]", (2, 7), "no item of 'mine' has an effect", "It is not a section"),
         ("cluster: {a: {dimensions: visit}}", (2, 14), "no key of 'cluster.a' has an effect: 'clusterAlg", "Say 'clus"),
         ("replay: {timeScale: 2}", (2, 9), "no key of 'replay' has an effect: the payload is not", "Leave it out."),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.config.values.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
-from longshore.graph.declaration.description import FileKind
+from longshore.graph.declaration.description import FileKind, read_declaration
 from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
 from longshore.graph.query.file_patterns import capture_values
@@ -451,7 +451,7 @@ def test_range_is_independent_of_the_order_of_tasks() -> None:
             "the range 'calibrat..stack' names the unknown task 'calibrat'",
             "Did you mean 'calibrate'?",
         ),
-        (["single..stack"], "names the unknown task 'single'", "There are calibrate, stack, publish."),
+        (["single..stack"], "names the unknown task 'single'", "There are 'calibrate', 'stack', 'publish'."),
         (["a..b..c"], "names the unknown task 'a'", "There are"),
         (["stack..calibrate"], "holds nothing: 'calibrate' needs nothing", "Did you mean 'calibrate..stack'?"),
         (["beside..stack"], "holds nothing: 'stack' needs nothing", "A list of labels has commas"),
@@ -574,3 +574,13 @@ def test_any_pipeline_gives_a_graph_or_a_longshore_error(pipeline: object) -> No
         select_tasks(node, ["stack", "single"])
     except LongshoreError as error:
         assert str(error)  # noqa: PT017
+
+
+def test_a_path_among_the_names_of_datasets_is_told_its_form() -> None:
+    tasks = {
+        "a": {"command": "x", "outputs": "out/x.txt"},
+        "b": {"command": "x", "outputs": {"all": "all.txt"}},
+    }
+    with pytest.raises(ConfigError) as caught:
+        read_declaration(to_node({"tasks": tasks}, HERE))
+    assert caught.value.hint == "A file has a name here: {NAME: 'out/x.txt'}. There is only 'all'."

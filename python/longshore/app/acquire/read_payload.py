@@ -81,9 +81,17 @@ def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
         return _read_graph_source(run, progress)
     if not named and configuration.search("createQuantumGraph"):
         return _make_quantum_graph(run, progress)
-    if not named:
+    if not named and (tasks := configuration.config.node_at("tasks")) is not None:
         raise ConfigError(
-            "no payload is named",
+            "no payload is named, and 'tasks' belongs under 'pipeline'",
+            origin=tasks.origin,
+            hint="Write 'pipeline:' above it, and indent 'tasks' and what belongs to it below that key.",
+        )
+    if not named:
+        files, path = configuration.layers.files, configuration.path
+        is_empty = not any(read.content.strip() for read in files if read.path == path)
+        raise ConfigError(
+            "no payload is named" + (": the file is empty" if is_empty else ""),
             origin=Origin(str(configuration.path)),
             hint=f"Name the payload with one of the keys {', '.join(PAYLOAD_KEYS)}, for example: pipelineYaml: FILE",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
@@ -15,9 +15,11 @@ from longshore.app.configure.layers import Layers, Overrides, file_layer, read_l
 from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.service_lookup import (
     BPS_PACKAGE,
+    SERVICE_VARIABLE,
     default_service,
     find_service,
     find_service_plugin,
+    names_foreign_code,
     short_name,
 )
 from longshore.app.configure.site import (
@@ -37,8 +39,9 @@ from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, mak
 from longshore.config.values.quantities import parse_bool
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
+from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import backend_options
-from longshore.errors import ConfigError
+from longshore.errors import CodeRefusedError, ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
@@ -48,6 +51,12 @@ from longshore.world.read.yaml_includes import SourceFile
 
 CONVERT_FROM: Final = "convertFrom"
 """Key of the site and the service whose requests are converted to those of this machine; a fallback sets it."""
+LOOK_HINT: Final = "'config lint --import' and 'draw --import' import it, as a submission does."
+"""Way out of a command that only looks at a configuration, and needs its code."""
+_CHOSEN_BY_USER: Final = frozenset(
+    rank.label for rank in (LayerRank.SYSTEM, LayerRank.USER, LayerRank.ENVIRONMENT, LayerRank.COMMAND_LINE)
+)
+"""Layers with what the user or the administrator of the machine writes, and nobody else."""
 DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
 
@@ -137,6 +146,25 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return a copy with one more layer of highest rank."""
         config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
         return replace(self, config=config, top_layers=(*self.top_layers, layer))
+
+    def load_service(self, name: str = "", origin: Origin | None = None) -> WmsService:
+        """Import the service of the run, or one that another key names at `origin`.
+
+        Raises `CodeRefusedError` if only a file names its class and the command only looks, `UnknownServiceError` if
+        it is none.
+        """
+        is_chosen = False
+        if not name:
+            name, origin = self.service, self.service_origin
+            is_chosen = origin is not None and origin.layer in _CHOSEN_BY_USER
+        if not self.layers.overrides.imports_code and not is_chosen and names_foreign_code(name):
+            raise CodeRefusedError(
+                f"'{name}'",
+                "is code, and a command that only looks at a configuration imports none",
+                origin=origin,
+                hint=f"{LOOK_HINT} Other commands use it with {SERVICE_VARIABLE}={name}.",
+            )
+        return find_service(name, origin=origin)
 
     def is_bps_file(self, site: str = "") -> bool:
         """Tell whether the configuration was written for BPS, where a site needs no description."""
@@ -239,7 +267,8 @@ def make_draft(
                 chosen["bps_cmdline"] = {"computeSite": name}
             draft = draft.with_top_layer(make_layer(chosen, "computed", LayerRank.COMMAND_LINE))
     if not site_errors:
-        with _collect_errors(site_errors):
+        # A look does without them, or says itself what it needs.
+        with _collect_errors(site_errors), suppress(CodeRefusedError):
             draft = _add_backend_options(draft)
     return replace(draft, site_errors=tuple(site_errors))
 
@@ -317,7 +346,9 @@ def _add_backend_options(draft: Draft) -> Draft:
         return draft
     origin = draft.origin("backendOptions")
     try:
-        values = backend_options(find_service(draft.service, origin=draft.service_origin), text)
+        values = backend_options(draft.load_service(), text)
+    except CodeRefusedError:
+        raise
     except ConfigError as error:
         raise ConfigError(error.message, origin=origin, hint=error.hint) from error
     return draft.with_top_layer(make_layer({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))

@@ -55,8 +55,8 @@ class Overrides(msgspec.Struct, frozen=True):
 
     options: Mapping[str, str] = msgspec.field(default_factory=dict)
     sets: tuple[str, ...] = ()
-    calls_functions: bool = True
-    """Whether functions that the configuration names may be called; a command that only looks calls none."""
+    imports_code: bool = True
+    """Whether code that the configuration names may be imported and called; a command that only looks does neither."""
 
     def __bool__(self) -> bool:
         return bool(self.options or self.sets)

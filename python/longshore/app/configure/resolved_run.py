@@ -25,7 +25,7 @@ from longshore.app.configure.layers import FILE_NAME, Layers, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.probe import note_unanswered_probe, probe
 from longshore.app.configure.run_identity import payload_identity
-from longshore.app.configure.service_lookup import default_service, default_site, find_service, short_name
+from longshore.app.configure.service_lookup import default_service, default_site, short_name
 from longshore.app.configure.site import ResolvedSite, refuse_missing_scratch
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress, inform, warn
@@ -155,7 +155,7 @@ def resolve_draft(
     configuration = resolve_configuration(draft, is_static=static is not None)
     if existing is not None:
         configuration = existing.keep_values(configuration)
-    service = find_service(configuration.service, origin=configuration.service_origin)
+    service = configuration.load_service()
     configuration = at_default_site(configuration, service)
     for note in (
         *configuration.resolved_site.notes,

@@ -71,7 +71,7 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
         raise _unknown_service_error(name, origin)
     try:
         # A name without module or with a leading dot raises ValueError or TypeError.
-        service = plugin.load()
+        service = plugin.load(origin)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnknownServiceError(
             f"the service '{name}' cannot be imported: {error}",
@@ -114,7 +114,7 @@ def find_run_service(name: str) -> WmsService:
 
     Raises `UnknownServiceError` also for a class that neither an entry point nor the user's configuration names.
     """
-    if "." in name and not is_chosen_service(name):
+    if names_foreign_code(name) and not is_remembered_service(name):
         raise UnknownServiceError(
             f"the run names '{name}' as its service, which is not installed, and your configuration does not name it",
             hint=f"If you trust that class: {SERVICE_VARIABLE}={name} longshore ...",
@@ -122,11 +122,9 @@ def find_run_service(name: str) -> WmsService:
     return find_service(name)
 
 
-def is_chosen_service(name: str) -> bool:
-    """Whether an entry point, the environment, or an earlier configuration of the user names a class as a service."""
-    if _find_registered(name) is not None or os.environ.get(SERVICE_VARIABLE) == name:
-        return True
-    return is_remembered_service(name)
+def names_foreign_code(name: str) -> bool:
+    """Whether a service is named by the path of a class that no package registers, and not by the environment."""
+    return "." in name and _find_registered(name) is None and os.environ.get(SERVICE_VARIABLE) != name
 
 
 def find_service_plugin(name: str) -> Plugin | None:
@@ -134,7 +132,7 @@ def find_service_plugin(name: str) -> Plugin | None:
     if plugin := _find_registered(name):
         return plugin
     module, _, attribute = name.rpartition(".")
-    return Plugin(name, module, attribute) if "." in name else None
+    return Plugin(name, module, attribute, is_registered=False) if "." in name else None
 
 
 def service_names() -> list[str]:

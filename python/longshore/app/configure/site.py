@@ -27,7 +27,7 @@ from longshore.config.values.merge import (
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
 from longshore.errors import ConfigError, FilesError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -288,9 +288,11 @@ def is_described(name: str, base: Config, sites: SitePath) -> bool:
 def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
     """Return the error for an undefined site."""
     names = [*sites.all, *map_items(base.node_at("site"))]
-    folders = ", ".join(f"'{folder}'" for _, folder in sites.folders())
-    hint = f"{did_you_mean(name, names)} A site is a profile '{name}.yaml' in {folders}, or a section 'site.{name}'."
-    return ConfigError(f"there is no site '{name}'", origin=origin, hint=hint.strip())
+    hint = did_you_mean(name, names) or name_all(dict.fromkeys(names))
+    error = ConfigError(f"there is no site '{name}'", origin=origin, hint=f"{hint} More: longshore site list")
+    # A traceback has it, for who asks with '--debug'.
+    error.add_note(f"Profiles are searched for in {', '.join(str(folder) for _, folder in sites.folders())}")
+    return error
 
 
 def raise_first_error(findings: Iterable[Finding], *, command: str = "") -> None:

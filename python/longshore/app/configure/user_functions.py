@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
 from typing import Final, TypeVar
 
-from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.configuration import LOOK_HINT, Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
 from longshore.config.values.merge import Layer, Node, map_items
-from longshore.errors import ConfigError, FunctionRefusedError, LongshoreError
+from longshore.errors import CodeRefusedError, ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -37,11 +37,12 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
     `what` is the function in quotes, `origin` where it was written. Raises `ConfigError` if a layer forbids it, or the
     command only looks at the configuration.
     """
-    if not configuration.layers.overrides.calls_functions:
-        raise FunctionRefusedError(
-            f"{what} calls a function, and a command that only looks at a configuration calls none",
+    if not configuration.layers.overrides.imports_code:
+        raise CodeRefusedError(
+            what,
+            "calls a function, and a command that only looks at a configuration calls none",
             origin=origin,
-            hint="Prepare the run, and name its directory instead.",
+            hint=LOOK_HINT,
         )
     forbidden = next(filter(None, map(_find_prohibition, configuration.all_layers)), None)
     if forbidden is not None:
@@ -55,11 +56,11 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 def call_builtin_or_imported(call: FunctionCall) -> object:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     # Imported here, because the program ends otherwise with it.
-    from longshore.world.foreign_code import import_foreign
+    from longshore.world.foreign_code import import_named
 
     module, _, name = call.name.rpartition(".")
     try:
-        function = getattr(import_foreign(module or "builtins"), name)
+        function = getattr(import_named(module or "builtins", quote_value(call.text), call.origin), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"the function '{call.name}' cannot be imported: {error}",
@@ -105,10 +106,10 @@ def find_function(
             return plugin
         module, _, function = name.rpartition(".")
         if module:
-            from longshore.world.foreign_code import import_foreign
+            from longshore.world.foreign_code import import_named
 
             refuse_functions(configuration, f"'{key}: {name}'", origin)
-            imported: Callable[..., object] = getattr(import_foreign(module), function)
+            imported: Callable[..., object] = getattr(import_named(module, f"'{key}'", origin), function)
             return imported
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(

@@ -44,13 +44,15 @@ def is_configuration(reference: str) -> bool:
     return can_see_file(Path(reference))
 
 
-def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
+def draw_configuration(
+    path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, progress: Progress
+) -> Drawing:
     """Draw the labels of a configuration's jobs.
 
-    No function of the configuration is called. Raises `LongshoreError` if it is wrong, names a function, or if commands
-    that leave files behind make its graph.
+    Code that only the configuration names is not imported, unless asked for. Raises `LongshoreError` if the
+    configuration is wrong or needs such code, or if commands that leave files behind make its graph.
     """
-    overrides = replace(overrides or Overrides(), calls_functions=False)
+    overrides = replace(overrides or Overrides(), imports_code=imports_code)
     run = resolve_run(path, overrides, now=time.time(), progress=progress)
     configuration = run.configuration
     of_file = is_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))

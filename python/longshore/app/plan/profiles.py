@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration, read_original_site
+from longshore.app.configure.configuration import CONVERT_FROM, DEFAULT_LAYERS, Configuration, read_original_site
 from longshore.app.configure.generate import refuse_late_functions
 from longshore.app.configure.resolved_run import (
     ResolvedRun,
     service_context,
 )
 from longshore.app.configure.run_identity import payload_identity
-from longshore.app.configure.service_lookup import find_service, short_name
+from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.job_profile import JobProfile
@@ -166,7 +166,8 @@ class ProfileCompiler:
 
     def _convert(self, settings: JobSettings, site: str, service_name: str) -> JobSettings:
         """Return settings with what the job asks for at its original site, as well as this machine has it."""
-        original, service = self._run.at_site(site), find_service(service_name)
+        original = self._run.at_site(site)
+        service = original.load_service(service_name, self._run.configuration.origin(CONVERT_FROM))
         label = settings.label
         theirs = compile_profile(
             original.config,

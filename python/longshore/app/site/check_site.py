@@ -14,7 +14,6 @@ from longshore.app.configure.layers import Layers, read_layers_without_file
 from longshore.app.configure.lint import lint_configuration
 from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.schemas import profile_schema
-from longshore.app.configure.service_lookup import find_service
 from longshore.app.configure.site import site_folders, site_profile
 from longshore.app.site.site_draft import site_overrides
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
@@ -22,7 +21,7 @@ from longshore.config.values.merge import Node, drop_paths, map_items
 from longshore.config.values.search import Config
 from longshore.contract.context import PingReport, Problem, RunPaths
 from longshore.contract.inventory import Inventory
-from longshore.errors import ConfigError, ServiceError, UnknownServiceError
+from longshore.errors import CodeRefusedError, ConfigError, ServiceError, UnknownServiceError
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
@@ -145,8 +144,8 @@ def _has_site(draft: Draft) -> bool:
 def _find_service_errors(draft: Draft) -> tuple[PingReport | None, list[Problem]]:
     """Return the answer of the workload manager, ``None`` if it could not be asked, and its problems."""
     try:
-        service = find_service(draft.service, origin=draft.service_origin)
-    except UnknownServiceError as error:
+        service = draft.load_service()
+    except (CodeRefusedError, UnknownServiceError) as error:
         return None, [Problem(message=error.message, origin=error.origin, hint=error.hint)]
     context = service_context(draft, service, RunPaths(current_directory()))
     problems = [*service.check(Workflow("check", Dag(())), context)]

@@ -33,7 +33,7 @@ def ping(
 
         configuration = draft_at_site(name, path=path, site=site, site_path=site_path, now=now)
         check_configuration(configuration)
-        service = find_service(configuration.service, origin=configuration.service_origin)
+        service = configuration.load_service()
         return service.ping(service_context(configuration, service, here))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")

@@ -32,4 +32,4 @@ def site_overrides(service: str | None, site: str, site_path: Sequence[str]) -> 
         if not can_see_folder(Path(folder)):
             raise UsageError(f"'--site-path' names '{folder}', which is no directory")
     given = {"wmsServiceClass": service, "computeSite": site, "sitePath": os.pathsep.join(site_path)}
-    return Overrides({key: value for key, value in given.items() if value})
+    return Overrides({key: value for key, value in given.items() if value}, imports_code=False)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longshore.app.configure.resolved_run import resolve_configuration, service_context
-from longshore.app.configure.service_lookup import find_service
 from longshore.contract.capabilities import LOAD_NAMES, LoadReporter
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
@@ -77,7 +76,7 @@ def _query(question: SiteQuestion, name: str) -> dict[str, float] | str:
     """
     try:
         configuration = resolve_configuration(question.draft.at_site(name), is_static=True)
-        service = find_service(configuration.service, origin=configuration.service_origin)
+        service = configuration.load_service()
         if not isinstance(service, LoadReporter):
             return {}
         context = service_context(configuration, service, RunPaths(Path(current_directory())), is_static=True)

@@ -18,7 +18,7 @@ from longshore.app.configure.site_list import require_site
 from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, match_candidates, read_fallback
-from longshore.errors import FunctionRefusedError, UsageError
+from longshore.errors import CodeRefusedError, UsageError
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import SiteState, SiteValue
 from longshore.world.runs.site_states import read_site_states, set_site_values
@@ -37,8 +37,8 @@ def match_sites(
     Raises `ConfigError` if a value is wrong, `UsageError` for a malformed ``--set``.
     """
     now = time.time()
-    # A command that only looks at a configuration calls none of its functions.
-    given = replace(overrides or Overrides(), calls_functions=False)
+    # A command that only looks at a configuration imports none of its code.
+    given = replace(overrides or Overrides(), imports_code=False)
     if seed is not None:
         given = replace(given, sets=(*given.sets, f"siteSelection.select.seed={seed}"))
     layers = read_layers(path, given, now=now)
@@ -48,7 +48,7 @@ def match_sites(
     assert question is not None
     try:
         return match_candidates(layers, question, with_probe=with_probe)
-    except FunctionRefusedError:
+    except CodeRefusedError:
         # What it generates is not known, and so no site can be asked for its run.
         return choose(question, run_id="", now=now)
 

@@ -14,7 +14,6 @@ from longshore import __version__
 from longshore.app.configure.configuration import Configuration, read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import at_default_site, template_files
-from longshore.app.configure.service_lookup import find_service
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
@@ -173,7 +172,7 @@ def read_recorded_values(path: Path, origins: Path) -> ConfigurationValues:
 def _reread_configuration(fingerprint: Fingerprint, now: float) -> Configuration:
     """Read the configuration of the same command line again."""
     draft = read_draft(Path(fingerprint.file), Overrides(fingerprint.options, fingerprint.sets), now=now)
-    return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
+    return at_default_site(draft, draft.load_service())
 
 
 def configuration_values(configuration: Configuration) -> ConfigurationValues:

@@ -30,8 +30,12 @@ _PAYLOAD_KEYS: Final = frozenset({"payload", "customJob", *PAYLOAD_KEYS})
 _MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 
-def lint_file(path: Path, overrides: Overrides | None = None, *, now: float) -> LintResult:
-    """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
+def lint_file(path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, now: float) -> LintResult:
+    """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``.
+
+    Code that only the file names is imported and called if `imports_code` is true.
+    """
+    overrides = replace(overrides or Overrides(), imports_code=imports_code)
     with collection_paused():  # garbage collection would take a third of the time
         return _lint_file(path, overrides, now=now)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from longshore.app.acquire.dimension_tables import TableUnreadableError
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS, acquire_run
 from longshore.app.configure.configuration import Draft
-from longshore.app.configure.generate import is_generated
+from longshore.app.configure.generate import generate, is_generated
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_draft
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.progress import Progress
@@ -22,7 +21,7 @@ from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import plan_run
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.contract.context import Problem
-from longshore.errors import FilesError, FunctionRefusedError, GraphError, LongshoreError
+from longshore.errors import CodeRefusedError, FilesError, GraphError, LongshoreError
 from longshore.origin import Origin
 
 _ALWAYS_LEFT_OUT: Final = "what the workload manager offers now"
@@ -70,18 +69,18 @@ class _StageNotes:
 
 def _find_fault(draft: Draft, static: StaticCheck, stages: _StageNotes) -> Iterator[Finding]:
     """Yield what keeps a payload from becoming jobs, as the first stage that fails reports it."""
-    if is_generated(draft):
-        static.left_out.append("tasks and jobs, because a function generates parts of the configuration")
-        return
-    overrides = replace(draft.layers.overrides, calls_functions=False)
-    draft = replace(draft, layers=replace(draft.layers, overrides=overrides))
     try:
+        if is_generated(draft):
+            if not draft.layers.overrides.imports_code:
+                static.left_out.append("tasks and jobs, because a function generates parts of the configuration")
+                return
+            draft, _ = generate(draft, ())
         _plan(resolve_draft(draft, progress=stages, static=static), static, stages)
     except LeftOutError as error:
         static.left_out.append(error.message)
-    except FunctionRefusedError as error:
-        place = f" at {error.origin}" if error.origin else ""
-        static.left_out.append(f"tasks and jobs, because a value{place} calls a function")
+    except CodeRefusedError as error:
+        place = f" ({error.origin})" if error.origin else ""
+        static.left_out.append(f"tasks and jobs, which need code of {error.what}{place}; '--import' imports it")
     except _UnreadableError as error:
         static.left_out.append("tasks and jobs, because a file cannot be read")
         yield from _to_findings(error.fault, draft.path, Severity.WARNING)

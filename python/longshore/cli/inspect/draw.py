@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_notes
+from longshore.cli.options import IMPORT, JSON, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, WholeNumber
 from longshore.world.archives.archive_names import archive_suffix
 
@@ -33,6 +33,7 @@ _DOT_TIMEOUT_S = 60.0
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the configuration, as for submit."
 )
+@IMPORT
 @JSON
 def command(
     run: str,
@@ -42,6 +43,7 @@ def command(
     format_name: str | None,
     output: Path | None,
     sets: tuple[str, ...],
+    imports_code: bool,
     as_json: bool,
 ) -> None:
     """Draw the graph of a run or of a configuration FILE: a box per label, with its number of jobs.
@@ -55,8 +57,12 @@ def command(
         from longshore.cli.logging_setup import LogProgress
 
         with LogProgress() as progress:
-            picture = api.draw_configuration(Path(run), Overrides(sets=sets), progress=progress)
+            picture = api.draw_configuration(
+                Path(run), Overrides(sets=sets), imports_code=imports_code, progress=progress
+            )
     else:
+        if imports_code:
+            raise click.UsageError("--import is for a configuration; a look at a run imports no code of it.")
         if sets:
             raise click.UsageError("--set is for a configuration; a run cannot be changed here.")
         picture = api.draw_run(run, job=job, depth=depth)

@@ -22,6 +22,8 @@ def command(kind: str, folder: Path) -> None:
     """Write a commented example to start from into DIR (default: the current directory); never overwrites."""
     from longshore.cli.show.format import escape_controls
 
+    if folder.suffix in {".yaml", ".yml"} and not folder.is_dir():
+        raise click.UsageError(f"'{folder}' is the name of a file, and this command writes into a directory.")
     written, following = api.write_starter(kind, folder)
     for path in written:
         click.echo(escape_controls(f"Wrote {path}"))

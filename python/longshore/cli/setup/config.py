@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, OptionRecord, group_options, print_json
+from longshore.cli.options import IMPORT, JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
@@ -107,10 +107,19 @@ def explain(
     help="Output format (default text).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@IMPORT
 @submission_options
 @click.pass_context
 def lint(
-    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, strict: bool, format_name: str, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    config_file: Path,
+    overrides: Overrides,
+    strict: bool,
+    format_name: str,
+    as_json: bool,
+    imports_code: bool,
 ) -> None:
     """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
     from longshore.app.documents.configuration import lint_document
@@ -118,7 +127,7 @@ def lint(
     from longshore.config.lint.schema_check import Severity
     from longshore.errors import ConfigError
 
-    linted = api.lint(config_file, overrides)
+    linted = api.lint(config_file, overrides, imports_code=imports_code)
     error_count = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or format_name == "json":
         print_json(lint_document(linted, ok=not error_count))

@@ -24,7 +24,7 @@ from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
 from longshore.config.values.templates import WMS_HINT, angled_names, is_wms_name
 from longshore.errors import ConfigError, ReferenceCycleError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, own_word
 from longshore.model.values import JsonSchema, YamlValue
 from longshore.origin import Origin
 
@@ -278,6 +278,7 @@ def find_unused_keys(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,
                 hint=_site_key_hint(path, schema, context.site)
+                or (did_you_mean(path[-1], known) if own_word(path[-1]) in known else "")
                 or f"It is not a key of Longshore, and no text uses '{{{path[-1]}}}'.",
                 severity=Severity.WARNING,
                 path=path,
@@ -312,8 +313,10 @@ def _site_key_hint(path: tuple[str, ...], schema: JsonSchema, site: str) -> str:
 
 def _pipeline_hint(section: str, root: Node) -> str:
     """Return a hint for a section of a pipeline that stands beside it; empty for others."""
-    belongs = section in {"tasks", "datasets", "dimensions", "relations"} and "pipeline" in map_items(root)
-    return f"Indent it below 'pipeline' if '{section}' is a part of the pipeline." if belongs else ""
+    if section not in {"tasks", "datasets", "dimensions", "relations"}:
+        return ""
+    way = "indent it below that key" if "pipeline" in map_items(root) else f"write 'pipeline: {{{section}: ...}}'"
+    return f"'{section}' belongs under 'pipeline': {way}."
 
 
 def _is_shared(root: Node, path: tuple[str, ...]) -> bool:

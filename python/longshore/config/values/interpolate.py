@@ -24,7 +24,7 @@ from longshore.config.values.templates import (
     split_angled,
     split_fields,
 )
-from longshore.errors import ConfigError, FunctionRefusedError, ReferenceCycleError, UndefinedVariableError
+from longshore.errors import CodeRefusedError, ConfigError, ReferenceCycleError, UndefinedVariableError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
@@ -114,7 +114,7 @@ class Interpolator:
             return join_parts(
                 evaluate_calls(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
             )
-        except FunctionRefusedError:
+        except CodeRefusedError:
             raise
         except ConfigError:
             if not fields:

@@ -17,7 +17,7 @@ from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED
 from longshore.graph.query.tables import is_value
 from longshore.model.error_collector import ErrorCollector
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all, own_word
 from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -206,7 +206,8 @@ def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
     """Refuse unknown keys."""
     for key, item in items.items():
         if key not in known:
-            otherwise = hint or f"Known are {', '.join(known)}."
+            own = own_word(key)
+            otherwise = (f"The key is '{own}'. " if own and hint else "") + hint or f"Known are {', '.join(known)}."
             error = ConfigError(
                 f"{what} has no key '{key}'", origin=item.origin, hint=did_you_mean(key, known) or otherwise
             )
@@ -235,7 +236,9 @@ def check_identifier(name: str, section: str, origin: Origin) -> str:
 def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
     """Error for an unknown name."""
     known = list(known)
-    hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
+    hint = did_you_mean(name, known) or name_all(known[:20])
+    if kind == "dataset" and "/" in name:
+        hint = f"A file has a name here: {{NAME: {quote_value(name)}}}. {hint}"
     return ConfigError(f"{where} names the unknown {kind} {quote_value(name)}", origin=origin, hint=hint)
 
 
