@@ -330,7 +330,7 @@ def test_schema(cli: Cli) -> None:
 def test_a_submission_lints_first(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("queue: a\nqueue: b\nrequestCpus: two\n").name)
     assert ran.returncode == 3
-    assert "given twice (and 1 more error: longshore config lint)" in ran.stderr
+    assert "given twice (and 1 more error: longshore config lint run.yaml)" in ran.stderr
     ran = cli("transform", write_run("runQuantumCommand: 'true'\nnumberOfRetries: 010\n").name)
     assert ran.returncode == 0
     assert ran.stderr.count("'010' is 8") == 1

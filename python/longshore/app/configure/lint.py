@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
@@ -41,7 +42,7 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
     Raises `ConfigError` with the first error and the number of others.
     """
     findings = lint_configuration(configuration)
-    raise_first_error(findings, command="longshore config lint")
+    raise_first_error(findings, command=f"longshore config lint {shlex.quote(str(configuration.path))}")
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
     return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
 

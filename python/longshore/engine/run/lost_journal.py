@@ -99,7 +99,7 @@ def refuse_lost_manifest(run: RunPaths) -> None:
         raise SubmissionRefusedError(
             f"the newest submission of '{run.root}' is not complete: {what}",
             hint="Bring the file back from a copy of the run. Without a copy, submit a new run that keeps what is up "
-            f"to date: longshore submit --reuse {hint_reference(run)}",
+            f"to date: longshore submit FILE --reuse {hint_reference(run)}",
         )
 
 

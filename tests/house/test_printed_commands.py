@@ -1,0 +1,96 @@
+"""Every command that a message names is one that can be typed: its words are parsed by the real commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+from tests.house.source_trees import MODULES, PACKAGE, tree_of
+
+from longshore.cli.main import COMMANDS, longshore
+
+_COMMAND = re.compile(rf"longshore (?:{'|'.join(COMMANDS)})(?![\w.|=-])[^'`\n;()]*")
+_END = re.compile(r"    |[.,:?]( |$)| \|| &&| >| or, | then| runs | lifts | shows? | gives | writes | prints | and ")
+"""Where a command in a sentence ends."""
+_OPTIONS = {"option", "ways", "memory", "release"}
+"""Values that hold options and no name."""
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts of a module, but for docstrings, with `x` for what is filled in."""
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(map(_filled, node.values)),
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (parts | docs):
+            yield node.lineno, node.value
+
+
+def _filled(part: ast.expr) -> str:
+    """Return the text of a part, `x` for a value, and nothing for options that are put together elsewhere."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    return "" if ast.unparse(part).strip("{}") in _OPTIONS else "x"
+
+
+def _printed() -> dict[str, str]:
+    """Commands in texts of the package, and where each is."""
+    found: dict[str, str] = {}
+    for path in MODULES:
+        for line, text in _texts(tree_of(path)):
+            for match in _COMMAND.finditer(text):
+                # A value in quotes is cut off.
+                is_cut = match[0].endswith(" ") and text[match.end() : match.end() + 1] == "'"
+                command = _END.split(match[0] + "x" * is_cut)[0].strip()
+                found.setdefault(command, f"{path.relative_to(PACKAGE)}:{line}")
+    return found
+
+
+PRINTED = _printed()
+
+
+def parse(words: list[str]) -> None:
+    """Parse the words of a command as the program does, without a look at the files that they name."""
+    ctx = click.Context(longshore, info_name="longshore")
+    command: click.Command = longshore
+    while isinstance(command, click.Group):
+        name = words.pop(0)
+        found = command.get_command(ctx, name)
+        assert found is not None, f"there is no command '{name}'"
+        command, ctx = found, click.Context(found, info_name=name, parent=ctx)
+    options, rest, _ = command.make_parser(ctx).parse_args(words)
+    assert not rest, f"{rest} is too much"
+    for each in command.params:
+        given = options.get(each.name or "")
+        if isinstance(each, click.Argument):
+            assert not each.required or isinstance(given, str | list | tuple), f"'{each.make_metavar(ctx)}' is missing"
+        elif isinstance(each.type, click.Choice) and isinstance(given, str) and given not in {"x", "KIND"}:
+            assert given in each.type.choices
+
+
+@pytest.mark.parametrize("command", PRINTED)
+def test_a_command_that_a_message_names_can_be_typed(command: str) -> None:
+    words = shlex.split(command.replace("...", "x"))[1:]
+    if len(words) == 1:
+        return  # the name of a command in a sentence
+    try:
+        parse(words)
+    except click.ClickException as error:
+        pytest.fail(f"{PRINTED[command]}: {error.format_message()}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["nope", "report --nope", "init --kind", "logs x y z", "config nope", "config lint", "draw x y z"],
+)
+def test_a_command_that_cannot_be_typed_is_found(command: str) -> None:
+    with pytest.raises((click.ClickException, AssertionError)):
+        parse(shlex.split(command))
