@@ -52,12 +52,12 @@ def main() -> None:
         from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, end_as_terminated, print_interrupt
 
         delay_interrupts()
-        from longshore.cli.terminal import take_streams
-
-        take_streams()
         from longshore.cli.light_imports import import_libraries
 
         import_libraries()
+        from longshore.cli.terminal import take_streams
+
+        take_streams()
         from longshore.cli.main import main as run_command_line
     except KeyboardInterrupt:
         # The names above may be missing.

@@ -17,7 +17,7 @@ _OWN_WORDS: Final = {
         "requestDisk": "disk disk_mb",
         "requestWalltime": "time walltime timeout runtime time_limit",
         "queue": "partition",
-        "accountingGroup": "account project",
+        "accountingGroup": "project",
         "environment": "env",
         "workingDirectory": "workdir working_directory cwd",
         "wmsServiceClass": "backend scheduler executor batch_system",
