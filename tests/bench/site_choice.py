@@ -36,7 +36,7 @@ requestCpus: 8
 computeSite: auto
 siteSelection:
   match: {requires: [{subsystem: software, name: stack, range: {min: "0.5.1"}}]}
-  select: {name: constraint, priorities: [{filter: "nodes_free > 0", sort_ascending: cost, select: first}]}
+  select: {name: constraint, priorities: [[{filter: "nodes_free > 0"}, {sort_ascending: cost}, {select: first}]]}
 """
 
 

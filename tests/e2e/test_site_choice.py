@@ -17,7 +17,7 @@ pipeline: {tasks: {one: {command: 'test -e ok && until test -e go; do sleep 0.05
 computeSite: auto
 requestCpus: 2
 numberOfRetries: 0
-siteSelection: {select: {name: constraint, priorities: [{filter: "nodes_free > 0", select: first}]}}
+siteSelection: {select: {name: constraint, priorities: [[{filter: "nodes_free > 0"}, {select: first}]]}}
 site:
   small: {service: local, limits: {cpus: 1}}
   first: {service: local, siteState: {nodes_free: 1}}

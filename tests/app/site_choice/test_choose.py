@@ -52,7 +52,7 @@ site:
 """
 RUN = "pipeline: {tasks: {one: {command: 'true'}}}\nrequestCpus: 2\nsubmitPath: run\n"
 REQUIRES = 'requires: [{subsystem: software, name: stack, range: {min: "0.5.1"}}]'
-CHEAPEST = 'name: constraint, priorities: [{filter: "nodes_free > 0", sort_ascending: cost, select: first}]'
+CHEAPEST = 'name: constraint, priorities: [[{filter: "nodes_free > 0"}, {sort_ascending: cost}, {select: first}]]'
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_run_that_is_refused_after_the_choice_does_not_count(path: Path, stage
         "script": "customJob: {executable: gone}\n",
         "prepared script": "customJob: {executable: gone}\n",
     }
-    warns = "name: constraint, priorities: [{sort_ascending: cost, select: random}]"
+    warns = "name: constraint, priorities: [[{sort_ascending: cost}, {select: random}]]"
     write(path, warns if stage == "checks" else CHEAPEST, more=more.get(stage, ""))
     if stage in {"write", "prepare"}:
         Path("run").mkdir()

@@ -126,12 +126,12 @@ def test_priorities_are_yaml_or_a_text_of_yaml() -> None:
     text = '- {priority: 2, steps: [{select: last}]}\n- {priority: 1, steps: [{filter: "x > 0"}, {select: first}]}\n'
     found = read_priorities(text)
     assert [each.number for each in found] == [1, 2]
-    (short,) = read_priorities([{"filter": "x > 0", "select": "first"}])
+    (short,) = read_priorities([[{"filter": "x > 0"}, {"select": "first"}]])
     assert [(step.kind, step.text) for step in short.steps] == [(step.kind, step.text) for step in found[0].steps]
 
 
 def test_a_name_and_a_comparison_can_be_calculated() -> None:
-    (priority,) = read_priorities([{"calc": " ok = nodes_free >= 1", "select": "first"}])
+    (priority,) = read_priorities([[{"calc": " ok = nodes_free >= 1"}, {"select": "first"}]])
     assert priority.steps[0].name == "ok"
 
 
@@ -141,19 +141,27 @@ def test_a_name_and_a_comparison_can_be_calculated() -> None:
         (None, "'priorities' must be a list"),
         ([], "'priorities' must be a list"),
         ("- [", "cannot be read"),
-        (["x"], "a priority must be a map"),
+        (["x"], "a priority must be a list of steps"),
         ([{"filter": "x > 0"}], "priority 1 selects nothing"),
-        ([{"fliter": "x > 0", "select": "first"}], "has no step 'fliter'"),
+        ([[{"fliter": "x > 0"}, {"select": "first"}]], "has no step 'fliter'"),
         ([{"select": "best"}], "'best' is no method of selection"),
-        ([{"filter": "x >", "select": "first"}], "is no expression"),
-        ([{"calc": "x > 1", "select": "first"}], "must be NAME = EXPRESSION"),
-        ([{"calc": "x == 1", "select": "first"}], "must be NAME = EXPRESSION"),
-        ([{"sort_ascending": "a + b", "select": "first"}], "must be a name"),
+        ([[{"filter": "x >"}, {"select": "first"}]], "is no expression"),
+        ([[{"calc": "x > 1"}, {"select": "first"}]], "must be NAME = EXPRESSION"),
+        ([[{"calc": "x == 1"}, {"select": "first"}]], "must be NAME = EXPRESSION"),
+        ([[{"sort_ascending": "a + b"}, {"select": "first"}]], "must be a name"),
+        (
+            [{"select": "first", "filter": "x > 0"}],
+            "1 is a map of 2 steps, and the keys of a map have no order",
+        ),
+        ("- {sort_ascending: cost, select: first}", "priority 1 is a map of 2 steps"),
+        ([[{"select": "first"}, {"filter": "x > 0"}]], "'filter' of priority 1 stands after 'select'"),
+        ([{"steps": [FREE, FIRST, LAST]}], "'select' of priority 1 stands after 'select'"),
+        ([{"filter": "x > 0"}, {"select": "first"}], "priority 1 selects nothing"),
         ([{"priority": "high", "select": "first"}], "must be a whole number"),
         ([{"steps": [{"select": "first"}], "filter": "x"}], "has 'steps' and 'filter'"),
         ([{"steps": {"select": "first"}}], "'steps' must be a list"),
         ([{"steps": ["select"]}], "a step must be a map with one key"),
-        ([{"filter": ["x"], "select": "first"}], "'filter' of priority 1 must be text"),
+        ([[{"filter": ["x"]}, {"select": "first"}]], "'filter' of priority 1 must be text"),
         ([{"select": "first"}] * 101, "at most 100 priorities"),
         ([{"steps": [{"select": "first"}] * 101}], "at most 100 steps"),
     ],
@@ -163,6 +171,12 @@ def test_a_wrong_priority_is_an_error(value: Any, message: str) -> None:
         read_priorities(value)
 
 
+def test_a_map_of_steps_is_refused_with_its_steps_as_a_list() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_priorities([{"select": "first", "filter": "x > 0", "sort_ascending": "cost"}])
+    assert '[{filter: "x > 0"}, {sort_ascending: cost}, {select: first}]' in caught.value.hint
+
+
 def test_what_has_no_effect_is_a_warning() -> None:
     both = [{"steps": [FREE, COST, DOWN, RANDOM]}, {"steps": [FREE, LESS, COST_OF_LESS, DOWN, RANDOM]}]
     assert [warning.partition(":")[0] for warning in priority_warnings(read_priorities(both))] == [
@@ -170,4 +184,4 @@ def test_what_has_no_effect_is_a_warning() -> None:
         "priority 2 sorts and then selects at random",
         "priority 2 is never reached",
     ]
-    assert priority_warnings(read_priorities([{"filter": "a > 1", "select": "first"}, {"select": "first"}])) == ()
+    assert priority_warnings(read_priorities([[{"filter": "a > 1"}, {"select": "first"}], {"select": "first"}])) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,6 +24,7 @@ STEPS: Final = (FILTER, CALC, ASCENDING, DESCENDING, SELECT)
 METHODS: Final = ("first", "last", "random")
 _NAME: Final = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
 _CALC: Final = re.compile(r"\s*([A-Za-z_]\w{0,99})\s*=(?!=)(.*)", re.ASCII | re.DOTALL)
+_EXAMPLE: Final = '[[{filter: "nodes_free > 0"}, {sort_ascending: cost}, {select: first}]]'
 _MOST: Final = 100
 """Most priorities, and most steps of each."""
 
@@ -60,7 +62,7 @@ def read_priorities(value: Any) -> tuple[Priority, ...]:
     if not isinstance(value, list) or not value:
         raise ConfigError(
             f"'priorities' must be a list, not {quote_value(value)}",
-            hint="For example '[{filter: \"nodes_free > 0\", sort_ascending: cost, select: first}]'.",
+            hint=f"For example '{_EXAMPLE}'.",
         )
     if len(value) > _MOST:
         raise ConfigError(f"there are at most {_MOST} priorities, not {len(value)}")
@@ -96,31 +98,58 @@ def _parse_text(text: str) -> Any:
 
 
 def _read_priority(value: Any, place: int) -> Priority:
-    """Read a map of steps, or a map with ``priority`` and a list ``steps``."""
+    """Read a list of steps, a map with one step, or a map with ``priority`` and a list ``steps``."""
+    if isinstance(value, list):
+        value = {"steps": value}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"a priority must be a map of steps, not {quote_value(value)}")
+        raise ConfigError(
+            f"a priority must be a list of steps, not {quote_value(value)}", hint=f"For example '{_EXAMPLE}'."
+        )
     number = value.get("priority", place)
     if isinstance(number, bool) or not isinstance(number, int):
         raise ConfigError(f"'priority' must be a whole number, not {quote_value(number)}")
-    others = {key: item for key, item in value.items() if key != "priority"}
-    if "steps" in others:
-        if len(others) > 1:
-            extra = next(key for key in others if key != "steps")
-            raise ConfigError(f"priority {number} has 'steps' and '{extra}'", hint="Move it into the list.")
-        items = others["steps"]
-        if not isinstance(items, list):
-            raise ConfigError(f"'steps' must be a list, not {quote_value(items)}")
-        pairs = [_only_pair(item) for item in items]
-    else:
-        pairs = list(others.items())
+    pairs = _step_pairs({key: item for key, item in value.items() if key != "priority"}, number)
     if len(pairs) > _MOST:
         raise ConfigError(f"a priority has at most {_MOST} steps, not {len(pairs)}")
     steps = tuple(_read_step(kind, item, number) for kind, item in pairs)
-    if not any(step.kind == SELECT for step in steps):
+    selects = next((index for index, step in enumerate(steps) if step.kind == SELECT), None)
+    if selects is None:
         raise ConfigError(
-            f"priority {number} selects nothing", hint=f"End it with 'select: first', or {', '.join(METHODS[1:])}."
+            f"priority {number} selects nothing",
+            hint=f"End its list of steps with 'select: first', or {', '.join(METHODS[1:])}: '{_EXAMPLE}'.",
+        )
+    if dead := steps[selects + 1 :]:
+        raise ConfigError(
+            f"the step '{dead[0].kind}' of priority {number} stands after 'select', and would never run",
+            hint="Move 'select' to the end of the list.",
         )
     return Priority(number=number, steps=steps)
+
+
+def _step_pairs(value: Mapping[Any, Any], number: int) -> list[tuple[Any, Any]]:
+    """Kind and value of each step, in their order."""
+    if "steps" in value:
+        if len(value) > 1:
+            extra = next(key for key in value if key != "steps")
+            raise ConfigError(f"priority {number} has 'steps' and '{extra}'", hint="Move it into the list.")
+        items = value["steps"]
+        if not isinstance(items, list):
+            raise ConfigError(f"'steps' must be a list, not {quote_value(items)}")
+        return [_only_pair(item) for item in items]
+    if len(value) > 1:
+        # What selects is the last step.
+        ordered = sorted(value.items(), key=lambda pair: pair[0] == SELECT)
+        listed = ", ".join(f"{{{key}: {_yaml_text(item)}}}" for key, item in ordered)
+        raise ConfigError(
+            f"priority {number} is a map of {len(value)} steps, and the keys of a map have no order",
+            hint=f"Write its steps as a list, in the order in which they run: [{listed}].",
+        )
+    return list(value.items())
+
+
+def _yaml_text(value: Any) -> str:
+    """A value as YAML, in quotation marks where it is more than a name."""
+    return str(value) if _NAME.fullmatch(str(value)) else json.dumps(str(value), ensure_ascii=False)
 
 
 def _only_pair(item: Any) -> tuple[Any, Any]:
