@@ -25,8 +25,8 @@ class SystemClock:
         return time.time()
 
     def elapsed(self) -> float:
-        """Return monotonic seconds from an arbitrary origin; never jumps."""
-        return time.monotonic()
+        """Return seconds since boot, time in which it slept included; never jumps, equal in all processes."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def timestamp(seconds: float) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +21,7 @@ from longshore.model.run.event import (
     Ended,
     Event,
     Failed,
+    Finished,
     Life,
     Lost,
     Refused,
@@ -27,7 +31,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]
@@ -184,3 +188,61 @@ def test_a_start_that_a_later_engine_tells_again_without_a_host_keeps_the_first(
     assert (attempt.host, attempt.wms_id) == ("node1", "7")
     records.add([Lost(n=5, t=10.0, j=0, a=1, why="gone")])
     assert records.of(0)[0].host == "node1"
+
+
+YEAR_S = 402 * 86400.0
+
+
+def begun(t: float, up: float | None, number: int = 1, boot: str = "b") -> Life:
+    return Life(v=FORMAT, life=number, t=t, host="h", pid=1, boot=boot, by="submit", up=up)
+
+
+def started(t: float, job: int = 0) -> Started:
+    return Started(t=t, j=job, a=1, host="h", at=t)
+
+
+def over(t: float, up: float | None) -> Finished:
+    return Finished(t=t, state=JobState.SUCCEEDED, up=up)
+
+
+@pytest.mark.parametrize("jump_s", [YEAR_S, -YEAR_S, 30.0, -30.0, 0.0])
+@pytest.mark.parametrize(
+    ("events", "elapsed_s"),
+    [
+        # The clock is set after the first start, before it, between two engines, and while none runs.
+        (lambda jump_s: [begun(100, 5), started(101), over(111 + jump_s, 16)], 10.0),
+        (lambda jump_s: [begun(100, 5), started(101 + jump_s), over(111 + jump_s, 16)], 10.0),
+        (lambda jump_s: [begun(100, 5), started(101), begun(106 + jump_s, 11, 2), over(111 + jump_s, 16)], 10.0),
+        (
+            lambda jump_s: [
+                *(begun(100, 5), started(101), over(106, 11)),
+                *(begun(900 + jump_s, 805, 2), over(905 + jump_s, 810)),
+            ],
+            10.0,
+        ),
+    ],
+)
+def test_a_clock_that_is_set_does_not_change_how_long_a_run_took(
+    events: Callable[[float], list[Event]], elapsed_s: float, jump_s: float
+) -> None:
+    collector = AttemptCollector([0], 1)
+    collector.add(events(jump_s))
+    assert collector.elapsed_s(0.0) == elapsed_s
+
+
+@pytest.mark.parametrize("jump_s", [YEAR_S, -YEAR_S, 0.0])
+def test_nor_how_long_a_live_run_has_run(jump_s: float) -> None:
+    collector = AttemptCollector([0, 0], 1)
+    collector.add([begun(100, 5), started(101), started(104 + jump_s, 1)])
+    collector.observe(111 + jump_s, 16, "b")
+    # Where the clock was set back, the first start seems to be the second one's.
+    assert collector.elapsed_s(111 + jump_s) == (7.0 if jump_s < 0 else 10.0)
+    runs_s = [collector.run_so_far(start, 111 + jump_s) for start in collector.running.values()]
+    assert runs_s == [11.0 if jump_s else 10.0, 7.0]
+
+
+def test_the_clock_of_another_host_is_not_compared() -> None:
+    collector = AttemptCollector([0], 1)
+    collector.add([begun(100, 5), started(101)])
+    collector.observe(2000, 16, "other")
+    assert (collector.elapsed_s(2000), collector.since_life_s) == (1899.0, None)

@@ -180,8 +180,8 @@ def tore_it(run: WrittenRun) -> None:
 
 def is_of_another_version(run: WrittenRun) -> None:
     replay = (run.run.cache / "replay.msgpack").read_bytes()[4:]
-    assert b"\xa6format\x02" in replay
-    cache_replay(run.opened, replay.replace(b"\xa6format\x02", b"\xa6format\x7f"))
+    assert b"\xa6format\x03" in replay
+    cache_replay(run.opened, replay.replace(b"\xa6format\x03", b"\xa6format\x7f"))
 
 
 def has_a_changed_number(run: WrittenRun) -> None:

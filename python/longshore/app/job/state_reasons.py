@@ -180,7 +180,7 @@ def _why_running(job: JobExplanation) -> Iterator[str]:
         where = f" on {attempt.host}" if attempt.host else ""
         since = f" since {format_moment(attempt.started_at)}" if attempt.started_at is not None else ""
         # Records never subtract the clocks of two hosts; text for people may.
-        long_s = None if attempt.started_at is None else job.as_of - attempt.started_at
+        long_s = None if attempt.started_at is None else max(0.0, job.as_of - attempt.started_at)
         long = "" if long_s is None else f", for about {format_duration(long_s)}"
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
 

@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import accumulate, islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -52,6 +52,10 @@ class SpentAttempts(msgspec.Struct):
     signals: Counter[int] = msgspec.field(default_factory=Counter)
 
 
+_CLOCK_S: Final = 2.0
+"""Adjustments of a clock up to this are none: nobody sees them."""
+
+
 class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
@@ -86,6 +90,12 @@ class AttemptCollector:
         self.finished: Finished | None = None
         self.first_start: float | None = None
         self.idle_s = 0.0
+        self.starts_in_life = True
+        """Whether the first start is, or will be, in the life of the newest engine."""
+        self.live_jump_s = 0.0
+        """By how much the clock was set since the first start, while the run is live."""
+        self.since_life_s: float | None = None
+        """Age of the newest engine, where the clock was set during its life."""
         self.running: dict[int, Started] = {}
         self.most_running = 0
         self.over = bytearray(len(label_of))
@@ -238,13 +248,54 @@ class AttemptCollector:
         self.failed[event.j] = event.why
 
     def _finished(self, event: Finished) -> None:
+        self.idle_s += self._jump(event.t, event.up)
         self.finished = event
 
     def _life(self, event: Life) -> None:
         if self.finished is not None and self.first_start is not None:
-            self.idle_s += max(0.0, event.t - max(self.finished.t, self.first_start))
+            # Negative where the clock was set back in between.
+            self.idle_s += event.t - max(self.finished.t, self.first_start)
+        elif self.life is not None and self.life.boot == event.boot:
+            self.idle_s += self._jump(event.t, event.up)
         self.life = event
         self.finished = None
+        self.starts_in_life = self.first_start is None
+
+    def _jump(self, t: float, up: float | None) -> float:
+        """Return by how much the clock was set within the newest engine's life and after the first start.
+
+        `t` and `up` are a moment on the clock of its host, and in seconds since this was started.
+        """
+        if self.life is None or self.life.up is None or up is None or self.first_start is None:
+            return 0.0
+        since_life_s = up - self.life.up
+        jump_s = t - self.life.t - since_life_s
+        was_before = self.starts_in_life and -_CLOCK_S <= t - self.first_start <= since_life_s + _CLOCK_S
+        return 0.0 if abs(jump_s) <= _CLOCK_S or was_before else jump_s
+
+    def observe(self, now: float, up: float, boot: str) -> None:
+        """Compare the clock at `now` with that of the live engine, if it runs on this host."""
+        life = self.life
+        if life is None or life.up is None or life.boot != boot or self.finished is not None:
+            return
+        since_life_s = up - life.up
+        if abs(now - life.t - since_life_s) > _CLOCK_S:
+            self.since_life_s = since_life_s
+            self.live_jump_s = self._jump(now, up)
+
+    def elapsed_s(self, now: float) -> float | None:
+        """Return how long the run has run, or ran; `now` counts while it is not finished."""
+        if self.first_start is None:
+            return None
+        end = self.finished.t if self.finished else now - self.live_jump_s
+        return max(0.0, end - self.first_start - self.idle_s)
+
+    def run_so_far(self, start: Started, now: float) -> float:
+        """Return how long a running attempt has run; where the clock was set, at most as long as the engine."""
+        so_far_s = now - (start.at or start.t)
+        if self.since_life_s is None:
+            return max(0.0, so_far_s)
+        return so_far_s if 0.0 <= so_far_s <= self.since_life_s else self.since_life_s
 
     def _restarted(self, event: Restarted) -> None:
         self.finished = None

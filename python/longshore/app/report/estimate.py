@@ -42,7 +42,7 @@ def estimate_time_left(
     max_simulated
         Number of open jobs up to which the rest of the run is simulated.
     """
-    if attempts.first_start is None or now <= attempts.first_start or not any(open_jobs):
+    if attempts.first_start is None or now - attempts.live_jump_s <= attempts.first_start or not any(open_jobs):
         return None
     history = read_run_times(jobs.run, jobs.labels) if earlier is None else earlier
     if not any(attempts.run_s) and not all(label in history for label in jobs.labels):
@@ -63,7 +63,7 @@ def remaining_work(
         placed[-1] = jobs.final, tuple(range(len(placed) - 1))
     starts = attempts.running
     elapsed = [
-        max(0.0, now - (start.at or start.t)) if job is not None and (start := starts.get(job)) is not None else None
+        attempts.run_so_far(start, now) if job is not None and (start := starts.get(job)) is not None else None
         for job, _ in placed
     ]
     has_ready = any(so_far is None and not before for so_far, (_, before) in zip(elapsed, placed, strict=True))
@@ -86,8 +86,8 @@ def summed_work(
     """
     running: list[list[float]] = [[] for _ in open_jobs]
     for job, start in attempts.running.items():
-        running[attempts.label_of[job]].append(max(0.0, now - (start.at or start.t)))
-    elapsed = max(now - (attempts.first_start or now), 1e-3)
+        running[attempts.label_of[job]].append(attempts.run_so_far(start, now))
+    elapsed = max(now - attempts.live_jump_s - (attempts.first_start or now), 1e-3)
     busy, running_s = attempts.busy_s[-1] if attempts.busy_s else 0.0, sum(map(sum, running))
     before = bisect_right(attempts.ended_at, now - elapsed / 2)
     recent = busy - (attempts.busy_s[before - 1] if before else 0.0)
@@ -107,7 +107,9 @@ def _slots(attempts: AttemptCollector, now: float, *, has_ready: bool) -> tuple[
     most, running = attempts.most_running, len(attempts.running)
     if not most:
         # Where starts are not reported, the mean is all that is known.
-        pace = (attempts.busy_s[-1] if attempts.busy_s else 0.0) / max(now - (attempts.first_start or now), 1e-3)
+        pace = (attempts.busy_s[-1] if attempts.busy_s else 0.0) / max(
+            now - attempts.live_jump_s - (attempts.first_start or now), 1e-3
+        )
         return max(1, int(pace)), max(1, round(pace + 1.0))
     if has_ready:
         return max(1, running), most

@@ -189,12 +189,13 @@ class _StoredState(_Stored):
 class _StoredAttempts(_Stored):
     """Attributes of an `AttemptCollector`."""
 
-    derived = frozenset({"label_of", "newest"})
+    derived = frozenset({"label_of", "newest", "live_jump_s", "since_life_s"})
 
     life: Life | None
     finished: Finished | None
     first_start: float | None
     idle_s: float
+    starts_in_life: bool
     running: dict[int, Started]
     most_running: int
     over: bytearray

@@ -42,10 +42,14 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.wording import count_noun
+from longshore.world.clock import SystemClock
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.files.read_file import read_record
+from longshore.world.host import boot_id
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
 
+_PRESENT_S = 60.0
+"""Age up to which a moment is the present, for which the counter of this host holds."""
 _SHOWN_COPIES = 5
 """Notes on single copies of attempts in one report."""
 
@@ -197,6 +201,8 @@ class ReportBuilder:
             not_retried=attempts.failed,
         )
         waiting = read_waiting(self._opened.run)
+        if abs(now - time.time()) < _PRESENT_S:
+            attempts.observe(now, SystemClock().elapsed(), boot_id())
         return structs.replace(
             report,
             specifics=tuple(_service_lines(self._opened, attempts.life)),

@@ -32,10 +32,10 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.manifests import workflow_path
 from longshore.world.runs.run_directory import read_cached, write_cached
 
-_FORMAT: Final = 8
+_FORMAT: Final = 9
 _NAMES: Final = {False: "report.json", True: "details.json"}
 """Names of the cached report without single jobs, and with them."""
-_REPLAY_FORMAT: Final = 2
+_REPLAY_FORMAT: Final = 3
 _REPLAY: Final = "replay.msgpack"
 _MANY_EVENTS: Final = 20_000
 _JOBS_PER_EVENT: Final = 5

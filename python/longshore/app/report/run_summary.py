@@ -47,14 +47,13 @@ def summarize_run(
 
     `now` is in seconds since the epoch. `waiting` are the workload manager's reasons not to start jobs.
     """
-    start, end, is_live = attempts.first_start, attempts.finished, status.is_live
-    elapsed = None if start is None else max(0.0, (end.t if end else now) - start - attempts.idle_s)
+    end, is_live = attempts.finished, status.is_live
     hopeless = _count_hopeless(attempts, status.counts, waiting) if is_live else 0
     return RunSummary(
-        elapsed_s=elapsed if is_live or end else None,
+        elapsed_s=attempts.elapsed_s(now) if is_live or end else None,
         left_s=_time_left(jobs, attempts, status, now) if _goes_on(status) and not hopeless else None,
         hopeless_jobs=hopeless,
-        running=_longest_running(attempts, jobs) if is_live else (),
+        running=_longest_running(attempts, jobs, now) if is_live else (),
         waits=(*_wait_notes(attempts, status.counts, now), *_manager_notes(status.counts, waiting)) if is_live else (),
         failures=failed.groups(),
         badput={
@@ -99,7 +98,7 @@ def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, no
     return estimate_time_left(jobs, attempts, open_jobs, now)
 
 
-def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ...]:
+def _longest_running(attempts: AttemptCollector, jobs: JobTable, now: float) -> tuple[RunningJob, ...]:
     longest = sorted(attempts.running.values(), key=lambda start: (start.at or start.t, start.j))[:_MAX_RUNNING]
     names = jobs.names_of(start.j for start in longest)
     return tuple(
@@ -107,7 +106,8 @@ def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Runnin
             name=names[start.j],
             label=jobs.label(start.j),
             host=start.host,
-            started_at=start.at or start.t,
+            # What is shown is how long ago that was.
+            started_at=start.at or start.t if attempts.since_life_s is None else now - attempts.run_so_far(start, now),
         )
         for start in longest
     )

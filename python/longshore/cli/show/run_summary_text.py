@@ -71,7 +71,7 @@ def _running_jobs(summary: RunSummary, now: float | None) -> Iterator[str]:
     for job in summary.running:
         parts = [escape_controls(job.name)]
         if now is not None and job.started_at is not None:
-            parts.append(f"for {format_duration(now - job.started_at)}")
+            parts.append(f"for {format_duration(max(0.0, now - job.started_at))}")
         if job.host:
             parts.append(f"on {escape_controls(job.host)}")
         yield " ".join(parts)

@@ -533,6 +533,8 @@ class Engine:
             self._executor.cancel(attempts, grace_s=self._settings.grace_s)
 
     def _record(self, event: Event) -> None:
+        if type(event) is Finished:
+            event = msgspec.structs.replace(event, up=self._clock.elapsed())
         written = self._journal.append(event, now=self._clock.now())
         apply_event(self.state, written)
         self._fast_failures.update((written,))
@@ -636,4 +638,5 @@ def _make_life(run: RunPaths, number: int, by: str, clock: Clock) -> Life:
         longshore=__version__,
         s=submission,
         manifest=digest,
+        up=clock.elapsed(),
     )

@@ -55,6 +55,8 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life",
     """Number of the submission that this life belongs to, from 1; 0 if it has no manifest."""
     manifest: str = ""
     """SHA-256 of that submission's manifest."""
+    up: float | None = None
+    """Seconds since the host was started, at `t`: two of them tell a duration whatever became of the clock."""
 
 
 class _Numbered(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="e", omit_defaults=True):
@@ -291,6 +293,8 @@ class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
     """The run is over: no job can change any more."""
 
     state: JobState
+    up: float | None = None
+    """As `Life.up`, on the same host."""
 
 
 Event: TypeAlias = (
