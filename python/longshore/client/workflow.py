@@ -15,11 +15,13 @@ from longshore.client.functions import submit
 from longshore.errors import FilesError, GraphError, UsageError
 from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
 from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file_identity import FileIdentity, PathFolders, one_spelling
 from longshore.model.tasks.task import Command, Scalar
 from longshore.model.values import YamlValue
 from longshore.model.wording import count_noun
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders
+from longshore.world.files.links import DiskLinks
 from longshore.world.read.graph_file import write_graph_file
 
 if TYPE_CHECKING:
@@ -241,12 +243,13 @@ class Workflow:
 
     def _records(self) -> Iterator[object]:
         """Return the lines of the graph file: header, files and tasks."""
-        makers = self._maker
         # Commands start in the directory of the submission, and relative paths of files in that of the run.
         here = str(Path.cwd() / "x")[:-1]
+        makers, parts = self._makers_by_any_path(here)
         edges = 0
-        for line in self._lines:
-            made = [makers[file] for file in line.inputs if file in makers]
+        for number, line in enumerate(self._lines):
+            # A task may read a file in a folder that it fills.
+            made = [makers[file] for file in line.inputs if file in makers and parts.get(file) != number]
             if made:
                 line.parents = tuple(sorted({*line.parents, *made}))
             edges += len(line.parents)
@@ -262,6 +265,30 @@ class Workflow:
         for path in self._files:
             yield FileLine(name=path, path="" if path.startswith("/") or is_remote(path) else here + path)
         yield from self._lines
+
+    def _makers_by_any_path(self, here: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Return the number of the task that makes each file, by any path; and of those in a folder that it makes."""
+        folders = PathFolders(FileIdentity(here, DiskLinks()))
+        folders.add((self._files,))
+        paths = list(self._files)
+        are_plain = not folders.may_have_two()
+        spelling = {} if are_plain else one_spelling([*(paths[file] for file in self._maker), *paths], folders.identity)
+        made: dict[str, int] = {}
+        for file, number in self._maker.items():
+            path = spelling.get(paths[file], paths[file])
+            if (other := made.setdefault(path, number)) != number:
+                names = [self._lines[each].name for each in (number, other)]
+                raise GraphError(f"'{names[0]}' and '{names[1]}' both make '{paths[file]}', by another path '{path}'")
+        find_folder = folders.folder_finder(made, plain=are_plain)
+        found, parts = dict(self._maker), {}
+        for path, file in self._files.items():
+            if file not in found and not is_remote(path):
+                maker = made.get(spelling.get(path, path))
+                if maker is None and (maker := find_folder(path[: path.rfind("/") + 1])) is not None:
+                    parts[file] = maker
+                if maker is not None:
+                    found[file] = maker
+        return found, parts
 
     def _append(self, line: _Line) -> int:
         """Append a line, and return its index."""

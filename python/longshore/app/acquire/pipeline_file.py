@@ -32,6 +32,7 @@ from longshore.graph.pipeline.pipeline import (
     missing_files,
     read_pipeline,
 )
+from longshore.model.tasks.file_identity import FileIdentity
 from longshore.model.wording import count_noun
 from longshore.world.files.presence import can_see
 from longshore.world.files.read_file import read_file
@@ -42,26 +43,27 @@ _INLINE: Final = "pipeline"
 
 
 def read_inline_pipeline(
-    configuration: Configuration, static: StaticCheck | None = None
+    configuration: Configuration, identity: FileIdentity, static: StaticCheck | None = None
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline written in the configuration itself, and the files of its tables.
 
-    `static` limits a static check.
+    `identity` decides which paths name one file. `static` limits a static check.
 
     Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
     node = configuration.config.node_at(_INLINE)
     if node is None:
         raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
-    return _read_pipeline(configuration, node, _INLINE, configuration.path, static=static)
+    return _read_pipeline(configuration, node, _INLINE, configuration.path, identity=identity, static=static)
 
 
 def read_pipeline_file(
-    configuration: Configuration, key: str = "pipelineYaml", static: StaticCheck | None = None
+    configuration: Configuration, key: str, identity: FileIdentity, static: StaticCheck | None = None
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline in the file that a key names, and all files that were read.
 
-    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. `static` limits a static check.
+    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. `identity` decides which
+    paths name one file. `static` limits a static check.
 
     Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
@@ -69,7 +71,8 @@ def read_pipeline_file(
     name, marked, labels = configuration.text(key).partition("#")
     path = find_file(configuration, name, f"'{key}'", origin)
     names = [label.strip() for label in labels.split(",")] if marked else None
-    pipeline, files = _read_pipeline(configuration, pipeline_node(read_yaml(path)), key, path, names, static=static)
+    node = pipeline_node(read_yaml(path))
+    pipeline, files = _read_pipeline(configuration, node, key, path, names, identity=identity, static=static)
     return pipeline, (path, *files)
 
 
@@ -80,11 +83,12 @@ def _read_pipeline(
     path: Path,
     names: list[str] | None = None,
     *,
+    identity: FileIdentity,
     static: StaticCheck | None,
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline, limited to labels if some are named, and the files it read beside its own."""
     try:
-        return _build_pipeline(configuration, node, key, path, names, static=static)
+        return _build_pipeline(configuration, node, key, path, names, identity=identity, static=static)
     except ConfigError as error:
         places = [(error.origin, error.part), *((each.origin, each.part) for each in error.details)]
         for file in {origin.file for origin, part in places if origin is not None and part is not None}:
@@ -110,6 +114,7 @@ def _build_pipeline(
     path: Path,
     names: list[str] | None = None,
     *,
+    identity: FileIdentity,
     static: StaticCheck | None,
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     imports = ImportReader(partial(_find_import, configuration))
@@ -131,6 +136,7 @@ def _build_pipeline(
         limit=parse_count(limit, "maxTasks", configuration.origin("maxTasks"), least=1) if limit else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
+        identity=identity,
         sample=static.max_tasks if static else 0,
         expand=lambda text, names: make_template(configuration, text, names),
         columns=frozenset(_find_columns(configuration.config.root)),

@@ -23,6 +23,7 @@ from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.formats.wfformat import read_wfformat
+from longshore.model.tasks.file_identity import with_one_path
 from longshore.model.tasks.task import TaskGraph
 from longshore.model.values import YamlValue
 from longshore.model.workflow.collection_pause import collection_paused
@@ -131,11 +132,12 @@ def _read_graph_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", built_in_names=_READERS)
     if run.static is not None:
         raise LeftOutError(f"the tasks of the source '{name}', and their jobs")
-    return _call_plugin(configuration, source)
+    return _call_plugin(run, source)
 
 
-def _call_plugin(configuration: Configuration, source: Callable[..., object]) -> AcquiredPayload:
+def _call_plugin(run: ResolvedRun, source: Callable[..., object]) -> AcquiredPayload:
     """Read the payload with a source from another package."""
+    configuration = run.configuration
     path = find_payload_file(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
         name=configuration.text("payloadName"),
@@ -154,7 +156,7 @@ def _call_plugin(configuration: Configuration, source: Callable[..., object]) ->
                     "which is not among the files of its graph",
                     origin=configuration.origin(_SOURCE),
                 )
-    return AcquiredPayload(graph=graph, files=(path,) if path else ())
+    return AcquiredPayload(graph=with_one_path(graph, run.file_identity()), files=(path,) if path else ())
 
 
 def _key_position(configuration: Configuration, key: str) -> tuple[str, int, int]:
@@ -167,12 +169,13 @@ def _read_pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPa
     from longshore.app.acquire.pipeline_file import read_inline_pipeline, read_pipeline_file
 
     configuration = run.configuration
+    identity = run.file_identity(configuration.env["PWD"])
     if key == _INLINE:
-        pipeline, files = read_inline_pipeline(configuration, run.static)
+        pipeline, files = read_inline_pipeline(configuration, identity, run.static)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
         return _make_quantum_graph(run, progress)
     else:
-        pipeline, files = read_pipeline_file(configuration, key, run.static)
+        pipeline, files = read_pipeline_file(configuration, key, identity, run.static)
     return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
@@ -207,14 +210,16 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
         error.origin = error.origin or configuration.origin("replay")
         raise
     programs = {**graph.programs, _REPLAY: shipped_path("bin", "replay.py").read_text("utf-8")}
-    return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
+    graph = with_one_path(msgspec.structs.replace(graph, programs=programs), run.file_identity())
+    return AcquiredPayload(graph=graph, files=(path,))
 
 
 def _read_graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
     _leave_out_large(path, run.static)
-    return read_tasks(path, configuration.text("payloadName"), configuration.origin(key))
+    payload = read_tasks(path, configuration.text("payloadName"), configuration.origin(key))
+    return msgspec.structs.replace(payload, graph=with_one_path(payload.graph, run.file_identity()))
 
 
 def _leave_out_large(path: Path, static: StaticCheck | None) -> None:

@@ -16,6 +16,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.input_files import describe_input_change
+from longshore.model.tasks.file_identity import external_files
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.job import JobSettings
@@ -112,12 +113,13 @@ class _EarlierReader:
         self._opened = opened
         self._jobs = jobs
         self._values = values
-        self._paths = {file.name: file.path for file in jobs.files()}
+        self._files = {file.name: file for file in jobs.files()}
+        self._paths = {name: file.path for name, file in self._files.items()}
         submission = submission_paths(opened.run).root
         self._folder = "" if submission == opened.run.root else f"{submission.relative_to(opened.run.root).as_posix()}/"
         """Folder of the newest submission, as paths and commands name it."""
         self._stored = [jobs[job] for job in range(len(jobs))]
-        self._made = {self._paths[name] for stored in self._stored for name in stored.outputs}
+        self._made = {name for stored in self._stored for name in stored.outputs}
 
     def jobs(self) -> Iterator[MatchJob]:
         """Yield the jobs in order."""
@@ -138,12 +140,7 @@ class _EarlierReader:
     def changed_inputs(self, copies: Mapping[str, Path], *, by_content: bool) -> dict[int, str]:
         """Return the change of an input file that no job makes, by job; `copies` has those that the run copies."""
         recorded = read_input_files(submission_paths(self._opened.run)).files
-        external = {
-            path
-            for stored in self._stored
-            for name in stored.inputs
-            if (path := self._paths[name]) not in self._made and path.startswith("/")
-        }
+        external = {*external_files(self._files, self._made).values()}
         now = look_at_inputs(external, with_content=by_content)
         changes = {
             path: change

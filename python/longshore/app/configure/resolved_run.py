@@ -41,6 +41,7 @@ from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError, ServiceError, SubmissionRefusedError
 from longshore.model.sites.site_decision import SiteDecision
+from longshore.model.tasks.file_identity import FileIdentity, FolderLinks
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
@@ -48,6 +49,7 @@ from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
+from longshore.world.files.links import DiskLinks
 from longshore.world.host import user_folder
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
@@ -72,6 +74,17 @@ class ResolvedRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     static: StaticCheck | None = None
     decision: SiteDecision | None = None
     """Choice of its site, if there were candidates."""
+
+    @cached_property
+    def _links(self) -> FolderLinks | None:
+        """Links of this host's folders; ``None`` where jobs do not see its file system."""
+        file_system = self.configuration.resolved_site.settings.get("fileSystem")
+        is_apart = file_system == "transfer" or (file_system == "scratch" and self.service.traits.transfers_files)
+        return None if is_apart else DiskLinks()
+
+    def file_identity(self, directory: str | None = None) -> FileIdentity:
+        """Return which paths name one file; relative ones start in a directory, by default the run directory."""
+        return FileIdentity(str(self.paths.root) if directory is None else directory, self._links)
 
     @cached_property
     def _by_site(self) -> dict[str, ResolvedConfiguration]:

@@ -78,7 +78,7 @@ def find_lost_outputs(
             if job not in made:
                 is_checked = jobs.settings(job).rules.check_outputs is not OutputCheck.NONE
                 made[job] = frozenset(jobs[job].outputs if is_checked else ())
-            for name in sorted((made[job] & inputs) - seen):
+            for name in sorted(name for name in inputs - seen if jobs.outputs_with.get(name, name) in made[job]):
                 seen.add(name)
                 path = jobs.file_paths.get(name, name)
                 if not is_remote(path) and not (place := _locate(root, was, path)).exists():

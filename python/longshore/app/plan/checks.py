@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from types import MappingProxyType
@@ -31,6 +31,7 @@ from longshore.contract.context import Problem, RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.tasks.cluster import ClusteredGraph, Composition
 from longshore.model.tasks.file import File
+from longshore.model.tasks.file_identity import external_files, same_files
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 
@@ -42,20 +43,27 @@ _SAFE_NAME_LENGTH: Final = 50
 
 
 def check_jobs(
-    run: ResolvedRun, workflow: Workflow, progress: Progress, *, commands: Mapping[str, Node] = MappingProxyType({})
+    run: ResolvedRun,
+    workflow: Workflow,
+    progress: Progress,
+    *,
+    commands: Mapping[str, Node] = MappingProxyType({}),
+    has_one_path_per_file: bool = False,
 ) -> Sequence[JobProgram]:
     """Refuse jobs that can never run, print notes about doubtful ones, and return the programs that jobs start.
 
-    `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
-    requests or files, else `PreparationError`.
+    `commands` are the payload's commands per label. `has_one_path_per_file` spares to look
+    for two. Raises `RequestError` or `FilesError` if all problems are requests or files, else `PreparationError`.
     """
     jobs = list(workflow)
     # A pipeline's reader found its missing inputs, and named their place.
     inputs = () if run.static and run.static.seen else _missing_inputs(jobs, workflow.files)
     programs = job_programs(jobs, run.configuration)
     missing = chain(missing_programs(programs, workflow.files, run.configuration), inputs)
+    same = {} if has_one_path_per_file else same_files(workflow.files, run.file_identity())
     problems: Iterator[Problem] = chain(
         _find_problems(run, workflow, jobs),
+        _output_conflicts(jobs, workflow.files, same),
         exceeded_argument_limits(jobs, workflow.files, run.configuration.env),
         overlong_paths(jobs, workflow.files, run.paths.root),
     )
@@ -133,7 +141,7 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
     jobs = JobTable(run)
     files = {file.name: file for file in jobs.files()}
     produced = {name for names in jobs.outputs for name in names} if files else set()
-    external = _external_paths(files, produced)
+    external = external_files(files, produced)
     missing = sorted(external[name] for name in _missing_names(external))
     for number, path in enumerate(missing[:MAX_LISTED], 1):
         more = (
@@ -149,7 +157,6 @@ def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) ->
     yield from probe_jobs(run.service, workflow.samples, run.context)
     yield from capped_memory_notes(workflow)
     yield from _log_conflicts(jobs, workflow)
-    yield from _output_conflicts(jobs, workflow.files)
 
 
 def _as_seen_here(problem: Problem) -> Problem:
@@ -198,18 +205,18 @@ def _log_conflicts(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]
             )
 
 
-def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
-    """Yield problems for files written by two jobs, unless the second one updates its input."""
+def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File], same: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield problems for files written by two jobs, unless the second one updates its input.
+
+    `same` has the name of the file by those of others of its path.
+    """
     writers: dict[str, str] = {}
     for job in jobs:
         for name in job.outputs:
-            path = files[name].path
-            if "/." in path or "//" in path:
-                path = os.path.normpath(path)
-            first = writers.setdefault(path, job.name)
+            first = writers.setdefault(same.get(name, name) if same else name, job.name)
             if first != job.name and name not in job.inputs:
                 yield Problem(
-                    message=f"the jobs '{first}' and '{job.name}' both write the file '{path}'",
+                    message=f"the jobs '{first}' and '{job.name}' both write the file '{files[name].path}'",
                     job=job.name,
                     jobs=1,
                     hint="Give what each writes a path of its own.",
@@ -220,7 +227,7 @@ def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterato
 def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Yield problems for missing input files that no job makes."""
     produced = {name for job in jobs for name in job.outputs}
-    external = _external_paths(files, produced)
+    external = external_files(files, produced)
     missing = _missing_names(external)
     for job in jobs if missing else ():
         for name in job.inputs:
@@ -232,12 +239,6 @@ def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[
                     hint="Put it there, or correct what names it.",
                     code="files",
                 )
-
-
-def _external_paths(files: Mapping[str, File], produced: Container[str]) -> dict[str, str]:
-    """Return the paths of the files that no job makes, by name."""
-    # A relative path is in the run directory; the step that puts the file there checks it.
-    return {name: file.path for name, file in files.items() if name not in produced and file.path.startswith("/")}
 
 
 def _missing_names(paths: Mapping[str, str]) -> set[str]:

@@ -25,6 +25,7 @@ from longshore.errors import FilesError
 from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.run.input_files import REUSED_JOBS
 from longshore.model.run.submission import RunIdentity
+from longshore.model.tasks.file_identity import external_files
 from longshore.world.files.atomic import copy_file, create_file, make_executable
 from longshore.world.files.folder import make_folders
 from longshore.world.files.links import link_file
@@ -157,8 +158,8 @@ def write_sources(draft: RunPaths, plan: RunPlan) -> None:
 def _external_inputs(plan: RunPlan) -> Iterator[str]:
     """Yield the paths of files that jobs read and none makes."""
     files = plan.workflow.files
-    made = {files[name].path for job in plan.workflow for name in job.outputs} if files else set()
-    return (file.path for file in files.values() if file.path.startswith("/") and file.path not in made)
+    made = {name for job in plan.workflow for name in job.outputs} if files else set()
+    return iter(external_files(files, made).values())
 
 
 def write_service_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:

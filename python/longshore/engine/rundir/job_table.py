@@ -300,6 +300,11 @@ class JobTable:
         return {file.name: file.path for file in self.files()}
 
     @cached_property
+    def outputs_with(self) -> dict[str, str]:
+        """Name of the output, a folder, that each file is in; files that are in none are absent."""
+        return {file.name: file.part_of for file in self.files() if file.part_of}
+
+    @cached_property
     def _root(self) -> str:
         return f"{self.run.root}/"
 

@@ -49,6 +49,12 @@ class LabelTasks:
         # In a sample, the files of a task may all be missing, and one stands for them.
         return [tuple(filter(None, dict.fromkeys(these or paths[:1]))) for these in found.values()]
 
+    def respell(self, spelling: Mapping[str, str]) -> None:
+        """Replace paths by those that are used for their files."""
+        for columns in (self.inputs, self.outputs):
+            for name, column in columns.items():
+                columns[name] = [tuple(dict.fromkeys(spelling.get(path, path) for path in paths)) for paths in column]
+
     def names(self) -> list[str]:
         """Names of the tasks: the label and all values."""
         texts = self._columns(lambda dimension: [str(value).replace("/", "_") for value in dimension.values])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -22,7 +21,7 @@ from longshore.graph.pipeline.placeholders import (
 from longshore.graph.query.tables import Value
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
-from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file import is_remote, tidy_path
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
@@ -81,8 +80,15 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
                     hint="A column may be empty only where it is the whole path: there is no such file then.",
                 )
             if text and self.is_column and not is_remote(text):
-                texts[code] = posixpath.normpath(text)
+                texts[code] = tidy_path(text)
         return texts
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of all its files, with a slash at its end; ``None`` if it depends on their dimensions."""
+        folder = self.pattern[: self.pattern.rfind("/") + 1]
+        fields_of_name = len(self.pattern[len(folder) :].replace("%%", "").split("%s")) - 1
+        return folder.replace("%%", "%") if fields_of_name == len(self.fields) and not self.is_column else None
 
     @property
     def is_column(self) -> bool:
@@ -141,10 +147,8 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
                 raise unknown_name("dimension", part.name, dimensions, origin, where)
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
-    # One path for all ways to spell it, so that two tasks that write one file are seen to.
     written = unparse_fields(template.parts)
-    text = written if is_remote(written) else posixpath.normpath(written)
-    parts = split_fields(text[1:] if text.startswith("//") else text, template.names)
+    parts = split_fields(written if is_remote(written) else tidy_path(written), template.names)
     fields = tuple(part for part in parts if isinstance(part, Field))
     return PathTemplate(
         dataset=dataset,

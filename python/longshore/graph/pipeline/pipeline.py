@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -44,6 +44,7 @@ from longshore.graph.query.tables import Table
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File, is_remote
+from longshore.model.tasks.file_identity import FileIdentity, PathFolders, one_spelling
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.wording import quote_value
 from longshore.model.workflow.collection_pause import collection_paused
@@ -105,6 +106,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "pipeline"
     directory: str = ""
     """Base of relative paths. Without it, paths stay relative and no directories are listed."""
+    identity: FileIdentity = msgspec.field(default_factory=FileIdentity)
+    """Which paths name one file."""
     expand: ExpandTemplate = parse_template
     """Parses templates of paths; fills in variables that are not dimensions."""
     columns: frozenset[str] = frozenset()
@@ -237,30 +240,38 @@ def _make_pipeline(
     templates: Mapping[str, PathTemplate],
     settings: PipelineSettings,
 ) -> Pipeline:
+    files = _FilesOfTasks(labels, templates, settings.identity)
     names = _unique_names([each for label_tasks in labels for each in label_tasks.names()])
     position = iter(names)
     tasks = [task for label_tasks in labels for task in label_tasks.tasks([next(position) for _ in label_tasks.rows])]
-    producers = _find_producers(tasks, labels, templates)
-    edges = [*_edges_by_files(tasks, producers), *_edges_by_order(labels, universe)]
+    producers = _find_producers(tasks, labels, templates, files)
+    find_folder = files.folders.folder_finder(producers, plain=files.are_plain)
+    _refuse_folders(producers, tasks, files, find_folder)
+    edges = [*_edges_by_files(tasks, producers, find_folder), *_edges_by_order(labels, universe)]
     directory = settings.directory
     prefix = directory.rstrip("/") + "/" if directory else ""
     columns = [
         column for label_tasks in labels for column in (*label_tasks.inputs.values(), *label_tasks.outputs.values())
     ]
+    paths = {
+        path: File(name=path, path=path if path.startswith("/") or is_remote(path) else prefix + path)
+        for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
+    }
+    within = {
+        path: structs.replace(paths[path], part_of=files.folder_among(tasks[maker].outputs, path))
+        for path, maker in _files_in_folders(paths, producers, find_folder)
+    }
     graph = TaskGraph(
         name=settings.name,
         dag=Dag(tasks, edges),
-        files={
-            path: File(name=path, path=path if path.startswith("/") or is_remote(path) else prefix + path)
-            for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
-        },
+        files={**paths, **within},
         directory=directory,
         directories=_folders(producers, prefix) if prefix else (),
     )
     return Pipeline(
         graph=graph,
         commands={label: task.command for label, task in description.tasks.items()},
-        external=_external_files(labels, names, producers, templates),
+        external=_external_files(labels, names, producers, templates, find_folder),
         tasks=sum(universe.count(label_tasks.entry.dimensions) for label_tasks in labels),
         spread=list(_spread_outputs(labels, templates)),
     )
@@ -306,12 +317,46 @@ def _unique_names(names: list[str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------ who makes what
 
 
+class _FilesOfTasks:
+    """Files of all tasks: each with one path, for which those of its datasets are replaced."""
+
+    def __init__(
+        self, labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate], identity: FileIdentity
+    ) -> None:
+        self.identity = identity
+        self.folders = PathFolders(identity)
+        self.spelling: dict[str, str] = {}
+        """The path that is used, per path that is not."""
+        for label_tasks in labels:
+            for columns in (label_tasks.outputs, label_tasks.inputs):
+                for dataset, column in columns.items():
+                    folder = templates[dataset].folder
+                    if folder is None:
+                        self.folders.add(column)
+                    else:
+                        self.folders.add_folder(folder, column)
+        self.are_plain = not self.folders.may_have_two()
+        if self.are_plain:
+            return
+        # The path of the task that makes it is as good as any, and is that of its checks.
+        columns_in_order = chain((each.outputs for each in labels), (each.inputs for each in labels))
+        paths = chain.from_iterable(chain.from_iterable(each.values()) for each in columns_in_order)
+        self.spelling = one_spelling(chain.from_iterable(paths), identity)
+        for label_tasks in labels if self.spelling else ():
+            label_tasks.respell(self.spelling)
+
+    def folder_among(self, outputs: Iterable[str], path: str) -> str:
+        """Return the output that is a folder in which a path is."""
+        whole = self.identity.of(path)
+        return next(each for each in outputs if whole.startswith(f"{self.identity.of(each)}/"))
+
+
 def _find_producers(
-    tasks: Sequence[Task], labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
+    tasks: Sequence[Task], labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate], files: _FilesOfTasks
 ) -> dict[str, int]:
     """Per path, the position of the task that produces it.
 
-    Raises `GraphError` if two tasks write one file, or a file would have to be a folder.
+    Raises `GraphError` if two tasks write one file.
     """
     producers: dict[str, int] = {}
     begins = 0
@@ -321,12 +366,14 @@ def _find_producers(
             for position, paths in enumerate(column, begins):
                 for path in paths:
                     if producers.setdefault(path, position) != position:
-                        raise _two_writers_error(path, tasks[producers[path]], tasks[position], templates[dataset])
+                        error = _two_writers_error(path, tasks[producers[path]], tasks[position], templates[dataset])
+                        if other := next((each for each, used in files.spelling.items() if used == path), ""):
+                            error.hint += f" The path {quote_value(other, 200)} names the same file."
+                        raise error
             if len(producers) - before < sum(map(len, column)):
                 message = f"each task '{label_tasks.entry.label}' writes files of the dataset '{dataset}' twice"
                 raise GraphError(message, origin=templates[dataset].origin, hint="Give each a path of its own.")
         begins += len(label_tasks.rows)
-    _refuse_folders(producers, tasks)
     return producers
 
 
@@ -339,21 +386,25 @@ def _two_writers_error(path: str, one: Task, other: Task, template: PathTemplate
     return GraphError(message, origin=template.origin, hint=hint)
 
 
-def _refuse_folders(producers: Mapping[str, int], tasks: Sequence[Task]) -> None:
+def _refuse_folders(
+    producers: Mapping[str, int],
+    tasks: Sequence[Task],
+    files: _FilesOfTasks,
+    find_folder: Callable[[str], int | None],
+) -> None:
     """Refuse files whose folder is itself an output file."""
-    seen: set[str] = set()
-    for path in producers:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in seen:
-            if folder in producers:
-                message = (
-                    f"the file {quote_value(folder, 200)} is in the way of {quote_value(path, 200)}: it cannot be "
-                    "a folder as well"
-                )
-                one, other = tasks[producers[folder]].name, tasks[producers[path]].name
-                raise GraphError(message, hint=f"The first is written by '{one}', the second by '{other}'.")
-            seen.add(folder)
-            folder = folder.rpartition("/")[0]
+    if all(find_folder(folder) is None for folder in files.folders):
+        return
+    for path, position in producers.items():
+        maker = None if is_remote(path) else find_folder(path[: path.rfind("/") + 1])
+        if maker is not None:
+            folder = files.folder_among(tasks[maker].outputs, path)
+            message = (
+                f"the file {quote_value(folder, 200)} is in the way of {quote_value(path, 200)}: it cannot be "
+                "a folder as well"
+            )
+            one, other = tasks[maker].name, tasks[position].name
+            raise GraphError(message, hint=f"The first is written by '{one}', the second by '{other}'.")
 
 
 def _folders(paths: Iterable[str], prefix: str) -> list[str]:
@@ -363,17 +414,34 @@ def _folders(paths: Iterable[str], prefix: str) -> list[str]:
     return sorted(folder if folder.startswith("/") else prefix + folder for folder in folders - above)
 
 
-def _edges_by_files(tasks: Sequence[Task], producers: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Edges from the producer of a file to its readers."""
+def _edges_by_files(
+    tasks: Sequence[Task], producers: Mapping[str, int], find_folder: Callable[[str], int | None]
+) -> Iterator[tuple[int, int]]:
+    """Edges from the producer of a file, or of a folder that it is in, to its readers."""
     for position, task in enumerate(tasks):
         for path in task.inputs:
             producer = producers.get(path)
             if producer is None:
+                # A task may find a file in the folder that it fills.
+                maker = None if is_remote(path) else find_folder(path[: path.rfind("/") + 1])
+                if maker is not None and maker != position:
+                    yield maker, position
                 continue
             if producer == position:
                 message = f"the task '{task.name}' reads the file {quote_value(path, 200)}, which it writes itself"
                 raise GraphError(message, hint="Give what it writes a path of its own.")
             yield producer, position
+
+
+def _files_in_folders(
+    paths: Iterable[str], producers: Mapping[str, int], find_folder: Callable[[str], int | None]
+) -> Iterator[tuple[str, int]]:
+    """Yield files that no task makes, but that are in a folder that one makes, with its position."""
+    for path in paths:
+        if path not in producers and not is_remote(path):
+            maker = find_folder(path[: path.rfind("/") + 1])
+            if maker is not None:
+                yield path, maker
 
 
 def _edges_by_order(labels: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
@@ -404,6 +472,7 @@ def _external_files(
     names: Sequence[str],
     producers: Mapping[str, int],
     templates: Mapping[str, PathTemplate],
+    find_folder: Callable[[str], int | None],
 ) -> list[ExternalFiles]:
     made = {dataset for label_tasks in labels for dataset in label_tasks.outputs}
     found: dict[str, dict[str, str]] = {}
@@ -415,7 +484,9 @@ def _external_files(
             readers = found.setdefault(dataset, {})
             for name, paths in zip(names[begins:], column, strict=False):
                 for path in paths:
-                    if path not in producers and not is_remote(path):
+                    if path in producers or is_remote(path) or path in readers:
+                        continue
+                    if find_folder(path[: path.rfind("/") + 1]) is None:
                         readers.setdefault(path, name)
         begins += len(label_tasks.rows)
     return [

@@ -26,6 +26,8 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         Whether jobs may read one copy of it (BPS: ``job_shared``).
     size_b
         Bytes; ``None`` while unknown.
+    part_of
+        Name of the output, a folder, that it is in, or of the same file by another path; empty for none.
     """
 
     name: str
@@ -33,11 +35,18 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     transfer: bool = False
     shared: bool = True
     size_b: int | None = None
+    part_of: str = ""
 
 
 def is_remote(path: str) -> bool:
     """Whether a path is a URL, which names no file that this or a job's host sees."""
     return "://" in path
+
+
+def tidy_path(path: str) -> str:
+    """Return a path without ``.`` and doubled slashes; ``..`` stays, because a link may be before it."""
+    parts = "/".join([part for part in path.split("/") if part not in {"", "."}])
+    return f"/{parts}" if path.startswith("/") else parts or "."
 
 
 def is_pattern(path: str) -> bool:
