@@ -88,11 +88,13 @@ _CANCEL_WAIT_S = 60.0
 # ------------------------------------------------------------------------------------------------------------- submit
 
 
-def submission_checks(*, strict: bool = False, with_probe: bool = True) -> SubmissionChecks:
+def submission_checks(
+    *, strict: bool = False, with_probe: bool = True, shares_outputs: bool = False
+) -> SubmissionChecks:
     """Return the checks before a submission; `SubmissionChecks` documents the parameters."""
     from longshore.app.submit.submission_checks import SubmissionChecks
 
-    return SubmissionChecks(strict=strict, with_probe=with_probe)
+    return SubmissionChecks(strict=strict, with_probe=with_probe, shares_outputs=shares_outputs)
 
 
 def submit(
@@ -170,7 +172,12 @@ def submit_reusing(
 
 
 def submit_script(
-    path: Path, overrides: Overrides | None = None, *, with_probe: bool = True, progress: Progress
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    with_probe: bool = True,
+    shares_outputs: bool = False,
+    progress: Progress,
 ) -> SubmittedRun:
     """Run one script as a job, from the section ``customJob`` of a configuration.
 
@@ -178,6 +185,8 @@ def submit_script(
     ----------
     with_probe
         Ask the workload manager first, and refuse a configuration whose site does not take runs.
+    shares_outputs
+        A live run of this user may write the same files.
 
     Raises
     ------
@@ -188,7 +197,9 @@ def submit_script(
     from longshore.world.runs.find_run import recorded_refusal
 
     with recorded_refusal():
-        return submitcmd.submit_script(path, overrides, with_probe=with_probe, progress=progress)
+        return submitcmd.submit_script(
+            path, overrides, with_probe=with_probe, shares_outputs=shares_outputs, progress=progress
+        )
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
@@ -1211,8 +1222,13 @@ def plan_restart(
     return implementation.plan_restart(run, changes, comparison, ignores_lost=ignores_lost)
 
 
-def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
+def restart(run: OpenRun, plan: RestartPlan, *, shares_outputs: bool = False) -> tuple[RunIdentity, list[str]]:
     """Submit the jobs that did not succeed again, in the same run directory.
+
+    Parameters
+    ----------
+    shares_outputs
+        Another live run of this user may write the same files.
 
     Returns
     -------
@@ -1226,7 +1242,7 @@ def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
     """
     from longshore.app.control import restart as implementation
 
-    return implementation.restart(run, plan.changes, plan.comparison)
+    return implementation.restart(run, plan.changes, plan.comparison, shares_outputs=shares_outputs)
 
 
 def accept_loss(run: OpenRun) -> Sequence[str]:
@@ -1242,7 +1258,14 @@ def accept_loss(run: OpenRun) -> Sequence[str]:
     return implementation.accept_loss(run)
 
 
-def resume(run: OpenRun, *, take_over: bool = False, force: bool = False, loss_accepted: bool = False) -> ResumeResult:
+def resume(
+    run: OpenRun,
+    *,
+    take_over: bool = False,
+    force: bool = False,
+    loss_accepted: bool = False,
+    shares_outputs: bool = False,
+) -> ResumeResult:
     """Start a new engine for a run whose engine died.
 
     Parameters
@@ -1253,6 +1276,8 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False, loss_a
         Even if the last engines died without progress.
     loss_accepted
         Even if the journal is damaged: continue from what is intact, so that jobs may run again.
+    shares_outputs
+        Even if another live run of this user writes the same files.
 
     Raises
     ------
@@ -1261,7 +1286,9 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False, loss_a
     """
     from longshore.app.control import resume as implementation
 
-    return implementation.resume(run, take_over=take_over, force=force, loss_accepted=loss_accepted)
+    return implementation.resume(
+        run, take_over=take_over, force=force, loss_accepted=loss_accepted, shares_outputs=shares_outputs
+    )
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:

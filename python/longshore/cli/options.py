@@ -18,6 +18,9 @@ IMPORT = click.option(
 ACCEPT_LOSS = click.option(
     "--accept-loss", is_flag=True, help="Continue from what is intact of a damaged journal; jobs may run again."
 )
+SHARE_OUTPUTS = click.option(
+    "--share-outputs", is_flag=True, help="Even if another live run of yours writes the same files."
+)
 PASS_THRU = click.option(
     "--pass-thru", metavar="TEXT", default="", help="Options for the workload manager, as its own program takes them."
 )

@@ -29,6 +29,7 @@ def submit(
     service: str | None = None,
     strict: bool = False,
     probe: bool = True,
+    share_outputs: bool = False,
     progress: bool = False,
 ) -> Run:
     """Submit a run, as ``longshore submit`` does.
@@ -45,6 +46,8 @@ def submit(
         Refuse a configuration with warnings.
     probe
         Ask the workload manager first; a run that it does not take is refused.
+    share_outputs
+        Let the run write files that a live run writes too.
     progress
         Print notes and stages to standard error.
 
@@ -67,7 +70,7 @@ def submit(
     submitted = api.submit(
         Path(path),
         _overrides(set, site, service),
-        checks=None if not strict and probe else api.submission_checks(strict=strict, with_probe=probe),
+        checks=api.submission_checks(strict=strict, with_probe=probe, shares_outputs=share_outputs),
         progress=TerminalProgress() if progress else QuietProgress(),
     )
     return Run(api.open_run(str(submitted.run.root)), notes=submitted.notes)

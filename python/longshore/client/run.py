@@ -310,6 +310,7 @@ class Run:
         labels: Names = (),
         from_labels: Names = (),
         with_changes: bool | None = None,
+        share_outputs: bool = False,
     ) -> None:
         """Start the jobs that did not succeed again, and return; `wait` waits for their end.
 
@@ -325,6 +326,8 @@ class Run:
             ``True`` takes the present content of the files that the run was made from. ``False`` leaves the run as it
             was, even if a file that jobs read is gone. By default the run stays as it was, with a `UserWarning` if a
             change of these files would change a job.
+        share_outputs
+            Even if another live run writes the same files.
 
         Raises
         ------
@@ -348,11 +351,18 @@ class Run:
         if chosen.warning:
             warnings.warn(chosen.warning, UserWarning, stacklevel=2)
         plan = api.plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
-        _, notes = api.restart(self._opened, plan)
+        _, notes = api.restart(self._opened, plan, shares_outputs=share_outputs)
         self.notes = (*chosen.notes, *notes)
         self._opened = api.open_run(str(self._opened.run.root))
 
-    def resume(self, *, take_over: bool = False, force: bool = False, accept_loss: bool = False) -> bool:
+    def resume(
+        self,
+        *,
+        take_over: bool = False,
+        force: bool = False,
+        accept_loss: bool = False,
+        share_outputs: bool = False,
+    ) -> bool:
         """Start a new engine if that of the run died; running jobs go on, and what succeeded does not run again.
 
         Parameters
@@ -363,6 +373,8 @@ class Run:
             Even if the last three engines died without progress.
         accept_loss
             Continue from what is intact of a damaged journal; jobs may run again.
+        share_outputs
+            Even if another live run writes the same files.
 
         Returns
         -------
@@ -379,7 +391,13 @@ class Run:
         >>> longshore.open("@last").resume()
         True
         """
-        found = api.resume(self._to_change(), take_over=take_over, force=force, loss_accepted=accept_loss)
+        found = api.resume(
+            self._to_change(),
+            take_over=take_over,
+            force=force,
+            loss_accepted=accept_loss,
+            shares_outputs=share_outputs,
+        )
         self.notes = found.notes
         self._opened = api.open_run(str(self._opened.run.root))
         return found.has_started

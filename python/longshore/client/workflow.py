@@ -220,6 +220,7 @@ class Workflow:
         site: str | None = None,
         service: str | None = None,
         set: Mapping[str, YamlValue] | None = None,  # noqa: A002 - the name of the option
+        share_outputs: bool = False,
         progress: bool = False,
     ) -> Run:
         """Save the workflow in `folder`, and submit it; the other parameters are those of `longshore.submit`.
@@ -231,7 +232,9 @@ class Workflow:
         LongshoreError
             The run cannot be prepared, or is refused.
         """
-        return submit(self.save(folder), site=site, service=service, set=set, progress=progress)
+        return submit(
+            self.save(folder), site=site, service=service, set=set, share_outputs=share_outputs, progress=progress
+        )
 
     def _lines_of_file(self) -> Iterator[bytes]:
         encode = msgspec.json.Encoder().encode

@@ -18,6 +18,7 @@ from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
+from longshore.app.submit.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Amendable, Restartable
 from longshore.contract.context import Unreachable
@@ -139,9 +140,15 @@ def _plan_with_changes(opened: OpenRun, changes: RestartChanges, comparison: Run
 
 
 def restart(
-    opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None
+    opened: OpenRun,
+    changes: RestartChanges,
+    comparison: RunComparison | None = None,
+    *,
+    shares_outputs: bool = False,
 ) -> tuple[RunIdentity, list[str]]:
     """Restart a run; the parameters are `RestartPlan.changes` and `RestartPlan.comparison`.
+
+    With `shares_outputs`, another live run may write the same files.
 
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
     is live, a file of it changed, it has nothing to run again, or is refused by the service.
@@ -152,7 +159,10 @@ def restart(
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _record_submission(opened, missed)
         with explain_interruption(opened, "the restart may go on"):
-            submission = _submit_again(opened, changes, comparison)
+            plan = comparison.plan if comparison is not None else None
+            outputs = stored_outputs(opened.run, opened.card) if plan is None else planned_outputs(plan, opened.card.id)
+            with claim_outputs(outputs, opened.run.root, share=shares_outputs):
+                submission = _submit_again(opened, changes, comparison)
             card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))

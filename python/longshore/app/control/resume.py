@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from shlex import quote
 
@@ -12,6 +13,7 @@ from longshore.app.control.accept_loss import accept_loss, note_changed_sources,
 from longshore.app.control.interruption import explain_interruption
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
+from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
@@ -19,7 +21,7 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.run.states import JobState
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, is_own_run, require_access
-from longshore.world.runs.registry import read_entries
+from longshore.world.runs.registry import read_entries, read_entry
 
 
 class ResumeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +33,19 @@ class ResumeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resume(
-    opened: OpenRun, *, take_over: bool = False, force: bool = False, loss_accepted: bool = False
+    opened: OpenRun,
+    *,
+    take_over: bool = False,
+    force: bool = False,
+    loss_accepted: bool = False,
+    shares_outputs: bool = False,
 ) -> ResumeResult:
     """Start another engine for a run; the journal records a new life, no new submission.
 
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
     `force` overrides the stop after several engines that died without progress. With `loss_accepted`, the run
-    continues from what is intact of a damaged journal. Raises `SubmissionRefusedError` if a
+    continues from what is intact of a damaged journal. With `shares_outputs`, another live run may write the same
+    files. Raises `SubmissionRefusedError` if a
     file of the run changed, the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be
     started, or the last engines made no progress.
     """
@@ -46,9 +54,12 @@ def resume(
     service = require_capability(opened.service, Resumable, "resume runs")
     lost = accept_loss(opened) if loss_accepted else ()
     refuse_changed_files(opened.run)
+    claim: AbstractContextManager[None] = nullcontext()
     if opened.is_alive() is False:
         _refuse_damage(opened)
-    with explain_interruption(opened, "a new engine may have started"):
+        if not is_over(opened.run, read_entry(opened.card.id)):
+            claim = claim_outputs(stored_outputs(opened.run, opened.card), opened.run.root, share=shares_outputs)
+    with claim, explain_interruption(opened, "a new engine may have started"):
         submission = service.resume(opened.run, take_over=take_over, force=force)
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:

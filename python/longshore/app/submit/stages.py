@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
+from msgspec.structs import replace
+
 from longshore.app.acquire.read_payload import AcquiredRun, acquire_run
 from longshore.app.configure.layers import Layers
 from longshore.app.configure.probe import refuse_by_probe
@@ -16,7 +18,7 @@ from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
 from longshore.app.site_choice.resolve import release_site, releasing_site, resolve_at_chosen_site
-from longshore.app.submit.shared_outputs import note_shared_outputs
+from longshore.app.submit.shared_outputs import check_shared_outputs, planned_outputs
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, clear_interrupted, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
@@ -87,7 +89,9 @@ def plan_new_run(
             refuse_by_probe(run.service, run.context.probe)
             check(run)
             plan = advance_run(run, RunPlan, recording)
-            note_shared_outputs(plan, recording)
+            outputs = planned_outputs(plan)
+            check_shared_outputs(outputs, recording, share=checks.shares_outputs)
+            plan = replace(plan, outputs=outputs, shares_outputs=checks.shares_outputs)
     except BaseException:
         # The notes may explain the error.
         held.release()

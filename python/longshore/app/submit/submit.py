@@ -55,8 +55,14 @@ def submit(
             )
         from longshore.app.submit.submit_prepared import submit_prepared
 
-        with_probe = checks is None or checks.with_probe
-        return submit_prepared(path, force=force, with_probe=with_probe, progress=progress)
+        chosen = checks or SubmissionChecks()
+        return submit_prepared(
+            path,
+            force=force,
+            with_probe=chosen.with_probe,
+            shares_outputs=chosen.shares_outputs,
+            progress=progress,
+        )
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
     return _submit_configuration(path, overrides, checks or SubmissionChecks(), progress)

@@ -10,6 +10,7 @@ from shlex import quote
 import msgspec
 
 from longshore.app.progress import RecordingProgress
+from longshore.app.submit.shared_outputs import claim_outputs, stored_outputs
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
 from longshore.engine.run.notifier_process import start_missing_notifier
@@ -31,6 +32,7 @@ from longshore.world.files.permissions import apply_umask
 from longshore.world.host import host_name, user_name, working_directory
 from longshore.world.runs.find_run import hint_reference, run_of_this_job
 from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.output_claims import RunOutputs
 from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
     read_card,
@@ -46,7 +48,8 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Run that is prepared and ready for submission.
 
     `site` and `umask` are those of its site. `kept_files` names files in its directory that stay if it is refused; with
-    `keep` the whole directory stays. `private_files` hold secrets, and only the user may read them.
+    `keep` the whole directory stays. `private_files` hold secrets, and only the user may read them. `outputs` are what
+    it writes; without them, its workflow is read. With `shares_outputs`, another live run may write the same files.
     """
 
     run: RunPaths
@@ -57,6 +60,8 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     kept_files: tuple[str, ...] = ()
     keep: bool = False
     private_files: tuple[str, ...] = ()
+    outputs: RunOutputs | None = None
+    shares_outputs: bool = False
 
 
 class SubmittedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +157,8 @@ def recover_submission(
 def _submit(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> Submission:
     run = prepared.run
     try:
-        with apply_umask(prepared.umask):
+        outputs = prepared.outputs or stored_outputs(run, card)
+        with claim_outputs(outputs, run.root, share=prepared.shares_outputs), apply_umask(prepared.umask):
             refuse_changed_files(run, with_inputs=True)
             _record_start(run, was_kept=prepared.keep)
             return prepared.service.submit(run)

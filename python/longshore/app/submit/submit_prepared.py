@@ -42,10 +42,13 @@ from longshore.world.runs.trust import trust_own_manifest
 _HINT: Final = "Prepare the run again, or submit its directory as it is now with --force."
 
 
-def submit_prepared(folder: Path, *, force: bool, with_probe: bool = True, progress: Progress) -> SubmittedRun:
+def submit_prepared(
+    folder: Path, *, force: bool, with_probe: bool = True, shares_outputs: bool = False, progress: Progress
+) -> SubmittedRun:
     """Submit a prepared run from its directory; `force` submits it even if inputs changed.
 
-    Without `with_probe`, the workload manager is not asked first.
+    Without `with_probe`, the workload manager is not asked first. With `shares_outputs`, a live run may write the same
+    files.
 
     Raises `RunNotFoundError` if the directory is no run or not completely prepared (`RunUnreadableError` for a newer
     format), `FilesError` if the current directory does not exist, `SubmissionRefusedError` if the run was submitted
@@ -59,7 +62,9 @@ def submit_prepared(folder: Path, *, force: bool, with_probe: bool = True, progr
     service = find_run_service(card.service)
     fingerprint = read_made_from(run)
     site, umask = (fingerprint.site, fingerprint.umask) if fingerprint else ("", None)
-    prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)
+    prepared = PreparedRun(
+        run=run, card=card, service=service, site=site, umask=umask, keep=True, shares_outputs=shares_outputs
+    )
     if read_submitting(run) is not None and not card.submissions:
         # A submitted run is as it was when its process handed it over.
         with lock_folder(run.root):

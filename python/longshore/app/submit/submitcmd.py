@@ -18,6 +18,7 @@ from longshore.app.configure.run_identity import run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
+from longshore.app.submit.shared_outputs import check_shared_outputs, planned_outputs
 from longshore.app.submit.stages import advance_run, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
@@ -47,15 +48,25 @@ class _Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def submit_script(
-    path: Path, overrides: Overrides | None = None, *, with_probe: bool = True, progress: Progress
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    with_probe: bool = True,
+    shares_outputs: bool = False,
+    progress: Progress,
 ) -> SubmittedRun:
-    """Prepare a run of one script and submit it; without a probe, the workload manager is not asked first."""
+    """Prepare a run of one script and submit it; without a probe, the workload manager is not asked first.
+
+    With `shares_outputs`, a live run may write the same files.
+    """
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
         plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=with_probe, progress=recording)
         with releasing_site(plan.run):
             refuse_by_probe(plan.run.service, plan.run.context.probe)
-    return submit_plan(plan, recording)
+            outputs = planned_outputs(plan)
+            check_shared_outputs(outputs, recording, share=shares_outputs)
+    return submit_plan(msgspec.structs.replace(plan, outputs=outputs, shares_outputs=shares_outputs), recording)
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:

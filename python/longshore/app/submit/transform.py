@@ -37,6 +37,7 @@ from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_groups import unknown_label_notes
 from longshore.plan.special_jobs import FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job
 from longshore.plan.transform import transform
+from longshore.world.runs.output_claims import RunOutputs
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Results of an earlier run that it begins with."""
     links: Mapping[str, Path] = msgspec.field(default_factory=dict)
     """Files to link, per path in the run directory."""
+    outputs: RunOutputs | None = None
+    """What it writes, once that was compared with other runs."""
+    shares_outputs: bool = False
+    """Whether another live run may write the same files."""
     has_sources: bool = True
     """Whether it can be planned anew from a configuration; else its jobs came from another program."""
 

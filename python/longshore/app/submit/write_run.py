@@ -89,6 +89,8 @@ def write_run(plan: RunPlan) -> PreparedRun:
         umask=site.umask,
         kept_files=plan.kept_files,
         private_files=tuple(private),
+        outputs=plan.outputs,
+        shares_outputs=plan.shares_outputs,
     )
 
 

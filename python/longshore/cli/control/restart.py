@@ -15,6 +15,7 @@ from longshore.cli.options import (
     ACCEPT_LOSS,
     JSON,
     SERVICE,
+    SHARE_OUTPUTS,
     OptionRecord,
     group_options,
     print_json,
@@ -56,6 +57,7 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
     """Options: the service, and what the command prints or does."""
 
     wms_service_class: str | None
+    share_outputs: bool
     dry_run: bool
     wait: bool
     as_json: bool
@@ -102,6 +104,7 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--dry-run", is_flag=True, help="Only print which jobs would run again or are kept, and why.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @ACCEPT_LOSS
+@SHARE_OUTPUTS
 @JSON
 @group_options(options=ChangeOptions, run_options=RunOptions)
 @click.pass_context
@@ -223,7 +226,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
         _print_plan(plan, opened.card.id, opened.card.labels)
     report = None
     if submitted:
-        card, later_notes = api.restart(opened, plan)
+        card, later_notes = api.restart(opened, plan, shares_outputs=options.share_outputs)
         notes += later_notes
         if not options.as_json:
             print_notes(later_notes)

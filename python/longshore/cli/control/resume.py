@@ -7,7 +7,16 @@ import time
 import click
 
 from longshore.app import api
-from longshore.cli.options import ACCEPT_LOSS, JSON, OptionRecord, group_options, print_json, print_notes, run_option
+from longshore.cli.options import (
+    ACCEPT_LOSS,
+    JSON,
+    SHARE_OUTPUTS,
+    OptionRecord,
+    group_options,
+    print_json,
+    print_notes,
+    run_option,
+)
 
 
 class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
@@ -16,6 +25,7 @@ class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
     take_over: bool
     force: bool
     accept_loss: bool
+    share_outputs: bool
 
 
 @click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
@@ -26,6 +36,7 @@ class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
 )
 @click.option("--force", is_flag=True, help="Even if the last three engines died without progress.")
 @ACCEPT_LOSS
+@SHARE_OUTPUTS
 @JSON
 @click.pass_context
 @group_options(options=ResumeOptions)
@@ -35,11 +46,19 @@ def command(ctx: click.Context, /, *, run: str | None, everything: bool, options
 
     if bool(run) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume @last', or use --all.")
-    if everything and (options.take_over or options.force or options.accept_loss):
-        raise click.UsageError("--take-over, --force and --accept-loss require one run, whose state you have checked.")
+    if everything and (options.take_over or options.force or options.accept_loss or options.share_outputs):
+        raise click.UsageError(
+            "--take-over, --force, --accept-loss and --share-outputs require one run, whose state you have checked."
+        )
     if run:
         opened = api.open_run(run, acts=True)
-        result = api.resume(opened, take_over=options.take_over, force=options.force, loss_accepted=options.accept_loss)
+        result = api.resume(
+            opened,
+            take_over=options.take_over,
+            force=options.force,
+            loss_accepted=options.accept_loss,
+            shares_outputs=options.share_outputs,
+        )
         outcomes = [(opened, result)]
     else:
         outcomes = api.resume_all(lambda line: print_notes([line]))

@@ -11,7 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.near_names import DRY_RUN_ADVICE
-from longshore.cli.options import JSON, OptionRecord, group_options, print_json
+from longshore.cli.options import JSON, SHARE_OUTPUTS, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import FILE_TYPE, PROBE, report_submission, submission_options
 from longshore.model.wording import count_noun
 
@@ -28,13 +28,14 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
     force: bool
     strict: bool
     with_probe: bool
+    share_outputs: bool
     reuse: str | None
     by_content: bool
     dry_run: bool
 
     def checks(self) -> SubmissionChecks:
         """Return the checks that these options choose."""
-        return api.submission_checks(strict=self.strict, with_probe=self.with_probe)
+        return api.submission_checks(strict=self.strict, with_probe=self.with_probe, shares_outputs=self.share_outputs)
 
 
 @click.command(
@@ -47,6 +48,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--force", is_flag=True, help="Submit RUN_DIR even if its input files have changed.")
 @click.option("--strict", is_flag=True, help="Refuse a run with any warning, and list all warnings.")
 @PROBE
+@SHARE_OUTPUTS
 @click.option(
     "--reuse",
     metavar="RUN",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_json
+from longshore.cli.options import JSON, SHARE_OUTPUTS, print_json
 from longshore.cli.submit_options import CONFIG_FILE, PROBE, report_submission, script_options
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @script_options
 @click.option("--dry-run", is_flag=True, help="Write the run directory, then stop.")
 @PROBE
+@SHARE_OUTPUTS
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
@@ -31,6 +32,7 @@ def command(
     overrides: Overrides,
     dry_run: bool,
     with_probe: bool,
+    share_outputs: bool,
     wait: bool,
     as_json: bool,
 ) -> None:
@@ -39,7 +41,9 @@ def command(
 
     if not dry_run:
         with LogProgress() as progress:
-            submitted = api.submit_script(config_file, overrides, with_probe=with_probe, progress=progress)
+            submitted = api.submit_script(
+                config_file, overrides, with_probe=with_probe, shares_outputs=share_outputs, progress=progress
+            )
         ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
     with LogProgress() as progress:
         prepared = api.prepare_script(config_file, overrides, progress=progress)

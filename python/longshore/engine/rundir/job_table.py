@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
+import sys
 import time
 import weakref
 from array import array
@@ -363,8 +365,8 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
                 yield row.name, header.settings[row.s].label
 
 
-def output_paths(run: RunPaths, *, most: int, deadline: float) -> Iterator[str]:
-    """Yield the absolute paths of outputs as a stream, up to a time of the monotonic clock.
+def output_paths(run: RunPaths, *, most: int = sys.maxsize, deadline: float = math.inf) -> Iterator[str]:
+    """Yield the absolute paths and URLs of outputs as a stream, up to a time of the monotonic clock.
 
     At most `most` names are kept in memory; outputs beyond are left out.
 
@@ -386,7 +388,7 @@ def output_paths(run: RunPaths, *, most: int, deadline: float) -> Iterator[str]:
             if number % _LINES_PER_LOOK == 0 and time.monotonic() > deadline:
                 return
             found = decode_file(line)
-            if found.name in names and found.path.startswith("/"):
+            if found.name in names and (found.path.startswith("/") or is_remote(found.path)):
                 yield found.path
 
 
