@@ -213,10 +213,11 @@ def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File], same: Mapp
     writers: dict[str, str] = {}
     for job in jobs:
         for name in job.outputs:
-            first = writers.setdefault(same.get(name, name) if same else name, job.name)
+            file = same.get(name, name) if same else name
+            first = writers.setdefault(file, job.name)
             if first != job.name and name not in job.inputs:
                 yield Problem(
-                    message=f"the jobs '{first}' and '{job.name}' both write the file '{files[name].path}'",
+                    message=f"the jobs '{first}' and '{job.name}' both write the file '{files[file].path}'",
                     job=job.name,
                     jobs=1,
                     hint="Give what each writes a path of its own.",

@@ -165,7 +165,7 @@ def _shared_error(run_id: str, folder: str, path: str, alive: Unreachable | None
     state = "is live" if alive is None else f"may be live ({alive.why})"
     return SubmissionRefusedError(
         f"run '{run_id}' {state} and writes the same files, such as '{path}'",
-        hint=f"Wait for its end: longshore wait {run_id}\nOr cancel it: longshore cancel {run_id}\n"
+        hint=f"To wait for its end: longshore report --id {run_id} --watch\nTo cancel it: longshore cancel {run_id}\n"
         f"It is in '{folder}'. To let both write these files, add '--share-outputs'.",
     )
 

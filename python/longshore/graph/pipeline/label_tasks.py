@@ -10,6 +10,7 @@ from longshore.graph.declaration.description import TaskEntry
 from longshore.graph.dimensions.dimensions import Dimension, Row
 from longshore.graph.dimensions.universe import Universe
 from longshore.graph.pipeline.path_templates import PathTemplate
+from longshore.model.tasks.file_identity import FEW, PathFolders
 from longshore.model.tasks.task import DataId, Task
 
 
@@ -17,7 +18,13 @@ class LabelTasks:
     """Tasks of one label, column by column; `sample` limits their number, 0 does not."""
 
     def __init__(
-        self, entry: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate], *, sample: int = 0
+        self,
+        entry: TaskEntry,
+        universe: Universe,
+        templates: Mapping[str, PathTemplate],
+        folders: PathFolders,
+        *,
+        sample: int = 0,
     ) -> None:
         self.entry = entry
         self.sample = sample
@@ -25,6 +32,7 @@ class LabelTasks:
         self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'", sample=sample)
         """Codes of the values of each data ID, sorted."""
         self._codes = _codes_by_dimension(entry.dimensions, self.rows)
+        self._folders = folders
         self.inputs = {name: self._paths(templates[name]) for name in entry.inputs}
         self.outputs = {name: self._paths(templates[name]) for name in entry.outputs}
         """Paths per dataset and task."""
@@ -36,11 +44,14 @@ class LabelTasks:
         further = [name for name in template.dimensions if name not in own]
         if not further:
             whole = template.paths(texts, self._codes, len(self.rows))
+            self._add_folders(whole, template.folders(texts, self._codes))
             # An empty cell of a column is no file.
             return [(path,) if path else () for path in whole] if template.is_column else list(zip(whole, strict=True))
         what = f"files of the dataset '{template.dataset}' for the task '{self.entry.label}'"
         rows = self.universe.rows([*own, *further], what, sample=self.sample)
-        paths = template.paths(texts, _codes_by_dimension([*own, *further], rows), len(rows))
+        codes = _codes_by_dimension([*own, *further], rows)
+        paths = template.paths(texts, codes, len(rows))
+        self._add_folders(paths, template.folders(texts, codes))
         found: dict[Row, list[str]] = {row: [] for row in self.rows}
         width = len(own)
         for row, path in zip(rows, paths, strict=True):
@@ -48,6 +59,12 @@ class LabelTasks:
                 found[row[:width]].append(path)
         # In a sample, the files of a task may all be missing, and one stands for them.
         return [tuple(filter(None, dict.fromkeys(these or paths[:1]))) for these in found.values()]
+
+    def _add_folders(self, paths: Sequence[str], folders: Iterable[str] | None) -> None:
+        if folders is None or len(paths) <= FEW:
+            self._folders.add((paths,))
+        else:
+            self._folders.add_folders(folders)
 
     def respell(self, spelling: Mapping[str, str]) -> None:
         """Replace paths by those that are used for their files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -83,12 +83,16 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
                 texts[code] = tidy_path(text)
         return texts
 
-    @property
-    def folder(self) -> str | None:
-        """The folder of all its files, with a slash at its end; ``None`` if it depends on their dimensions."""
-        folder = self.pattern[: self.pattern.rfind("/") + 1]
-        fields_of_name = len(self.pattern[len(folder) :].replace("%%", "").split("%s")) - 1
-        return folder.replace("%%", "%") if fields_of_name == len(self.fields) and not self.is_column else None
+    def folders(self, texts: Sequence[Sequence[str]], codes: Mapping[str, Sequence[int]]) -> Iterable[str] | None:
+        """Folders of the paths of rows, each once, with a slash at its end; ``None`` if a column may have slashes."""
+        if any("." in field.name for field in self.fields):
+            return None
+        pattern = self.pattern[: self.pattern.rfind("/") + 1]
+        fields = self.fields[: len(pattern.replace("%%", "").split("%s")) - 1]
+        if not fields:
+            return (pattern % (),)
+        found = {*zip(*(codes[field.name] for field in fields), strict=True)}
+        return [pattern % tuple([these[code] for these, code in zip(texts, row, strict=False)]) for row in found]
 
     @property
     def is_column(self) -> bool:

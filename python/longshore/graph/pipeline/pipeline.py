@@ -140,12 +140,13 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         columns = read_columns(description, dimensions, settings.columns, settings.context)
         try:
             universe = _make_universe(description, dimensions, tables, settings)
-            labels = _label_tasks(description, universe, templates, settings)
+            folders = PathFolders(settings.identity)
+            labels = _label_tasks(description, universe, templates, settings, folders)
             universe.refuse_empty()
         except GraphError as error:
             error.origin = error.origin or description.origin
             raise
-        pipeline = _make_pipeline(description, universe, labels, templates, settings)
+        pipeline = _make_pipeline(description, universe, _FilesOfTasks(labels, folders), templates, settings)
         if columns:
             pipeline = structs.replace(pipeline, graph=structs.replace(pipeline.graph, columns=columns))
         if not settings.sample:
@@ -174,13 +175,14 @@ def _label_tasks(
     universe: Universe,
     templates: Mapping[str, PathTemplate],
     settings: PipelineSettings,
+    folders: PathFolders,
 ) -> list[LabelTasks]:
     """Tasks of each label; of many, only some if a sample is wanted."""
     tasks = description.tasks.values()
     total = sum(universe.count(task.dimensions) for task in tasks)
     most = max(1, settings.sample // len(tasks)) if 0 < settings.sample < total else 0
     return [
-        LabelTasks(task, universe, templates, sample=0 if _writes_twice(task, universe, templates) else most)
+        LabelTasks(task, universe, templates, folders, sample=0 if _writes_twice(task, universe, templates) else most)
         for task in tasks
     ]
 
@@ -236,18 +238,19 @@ def _check_count(description: PipelineDeclaration, universe: Universe, limit: in
 def _make_pipeline(
     description: PipelineDeclaration,
     universe: Universe,
-    labels: Sequence[LabelTasks],
+    files: _FilesOfTasks,
     templates: Mapping[str, PathTemplate],
     settings: PipelineSettings,
 ) -> Pipeline:
-    files = _FilesOfTasks(labels, templates, settings.identity)
+    labels = files.labels
     names = _unique_names([each for label_tasks in labels for each in label_tasks.names()])
     position = iter(names)
     tasks = [task for label_tasks in labels for task in label_tasks.tasks([next(position) for _ in label_tasks.rows])]
     producers = _find_producers(tasks, labels, templates, files)
     find_folder = files.folders.folder_finder(producers, plain=files.are_plain)
     _refuse_folders(producers, tasks, files, find_folder)
-    edges = [*_edges_by_files(tasks, producers, find_folder), *_edges_by_order(labels, universe)]
+    in_folders: dict[str, int] = {}
+    edges = [*_edges_by_files(tasks, producers, find_folder, in_folders), *_edges_by_order(labels, universe)]
     directory = settings.directory
     prefix = directory.rstrip("/") + "/" if directory else ""
     columns = [
@@ -257,21 +260,19 @@ def _make_pipeline(
         path: File(name=path, path=path if path.startswith("/") or is_remote(path) else prefix + path)
         for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
     }
-    within = {
-        path: structs.replace(paths[path], part_of=files.folder_among(tasks[maker].outputs, path))
-        for path, maker in _files_in_folders(paths, producers, find_folder)
-    }
+    for path, maker in in_folders.items():
+        paths[path] = structs.replace(paths[path], part_of=files.folder_among(tasks[maker].outputs, path))
     graph = TaskGraph(
         name=settings.name,
         dag=Dag(tasks, edges),
-        files={**paths, **within},
+        files=paths,
         directory=directory,
         directories=_folders(producers, prefix) if prefix else (),
     )
     return Pipeline(
         graph=graph,
         commands={label: task.command for label, task in description.tasks.items()},
-        external=_external_files(labels, names, producers, templates, find_folder),
+        external=_external_files(labels, names, {**producers, **in_folders} if in_folders else producers, templates),
         tasks=sum(universe.count(label_tasks.entry.dimensions) for label_tasks in labels),
         spread=list(_spread_outputs(labels, templates)),
     )
@@ -320,28 +321,19 @@ def _unique_names(names: list[str]) -> list[str]:
 class _FilesOfTasks:
     """Files of all tasks: each with one path, for which those of its datasets are replaced."""
 
-    def __init__(
-        self, labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate], identity: FileIdentity
-    ) -> None:
-        self.identity = identity
-        self.folders = PathFolders(identity)
+    def __init__(self, labels: Sequence[LabelTasks], folders: PathFolders) -> None:
+        self.labels = labels
+        self.folders = folders
+        self.identity = folders.identity
         self.spelling: dict[str, str] = {}
         """The path that is used, per path that is not."""
-        for label_tasks in labels:
-            for columns in (label_tasks.outputs, label_tasks.inputs):
-                for dataset, column in columns.items():
-                    folder = templates[dataset].folder
-                    if folder is None:
-                        self.folders.add(column)
-                    else:
-                        self.folders.add_folder(folder, column)
         self.are_plain = not self.folders.may_have_two()
         if self.are_plain:
             return
         # The path of the task that makes it is as good as any, and is that of its checks.
         columns_in_order = chain((each.outputs for each in labels), (each.inputs for each in labels))
         paths = chain.from_iterable(chain.from_iterable(each.values()) for each in columns_in_order)
-        self.spelling = one_spelling(chain.from_iterable(paths), identity)
+        self.spelling = one_spelling(chain.from_iterable(paths), self.identity)
         for label_tasks in labels if self.spelling else ():
             label_tasks.respell(self.spelling)
 
@@ -415,33 +407,30 @@ def _folders(paths: Iterable[str], prefix: str) -> list[str]:
 
 
 def _edges_by_files(
-    tasks: Sequence[Task], producers: Mapping[str, int], find_folder: Callable[[str], int | None]
+    tasks: Sequence[Task],
+    producers: Mapping[str, int],
+    find_folder: Callable[[str], int | None],
+    in_folders: dict[str, int],
 ) -> Iterator[tuple[int, int]]:
-    """Edges from the producer of a file, or of a folder that it is in, to its readers."""
+    """Edges from the producer of a file, or of a folder that it is in, to its readers.
+
+    `in_folders` gets the position of the producer per file that is only in a folder of it.
+    """
     for position, task in enumerate(tasks):
         for path in task.inputs:
             producer = producers.get(path)
             if producer is None:
                 # A task may find a file in the folder that it fills.
                 maker = None if is_remote(path) else find_folder(path[: path.rfind("/") + 1])
-                if maker is not None and maker != position:
-                    yield maker, position
+                if maker is not None:
+                    in_folders[path] = maker
+                    if maker != position:
+                        yield maker, position
                 continue
             if producer == position:
                 message = f"the task '{task.name}' reads the file {quote_value(path, 200)}, which it writes itself"
                 raise GraphError(message, hint="Give what it writes a path of its own.")
             yield producer, position
-
-
-def _files_in_folders(
-    paths: Iterable[str], producers: Mapping[str, int], find_folder: Callable[[str], int | None]
-) -> Iterator[tuple[str, int]]:
-    """Yield files that no task makes, but that are in a folder that one makes, with its position."""
-    for path in paths:
-        if path not in producers and not is_remote(path):
-            maker = find_folder(path[: path.rfind("/") + 1])
-            if maker is not None:
-                yield path, maker
 
 
 def _edges_by_order(labels: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
@@ -472,7 +461,6 @@ def _external_files(
     names: Sequence[str],
     producers: Mapping[str, int],
     templates: Mapping[str, PathTemplate],
-    find_folder: Callable[[str], int | None],
 ) -> list[ExternalFiles]:
     made = {dataset for label_tasks in labels for dataset in label_tasks.outputs}
     found: dict[str, dict[str, str]] = {}
@@ -484,9 +472,7 @@ def _external_files(
             readers = found.setdefault(dataset, {})
             for name, paths in zip(names[begins:], column, strict=False):
                 for path in paths:
-                    if path in producers or is_remote(path) or path in readers:
-                        continue
-                    if find_folder(path[: path.rfind("/") + 1]) is None:
+                    if path not in producers and not is_remote(path):
                         readers.setdefault(path, name)
         begins += len(label_tasks.rows)
     return [

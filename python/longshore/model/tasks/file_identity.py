@@ -12,9 +12,9 @@ one, or a folder has a link to another.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import structs
@@ -110,20 +110,16 @@ class PathFolders:
                 at = path.rfind("/") + 1
                 names = found.get(path[:at], _NO_NAMES)
                 if names is _NO_NAMES:
-                    if not is_remote(path):
+                    if path and not is_remote(path):
                         found[path[:at]] = {path[at:]}
                 elif names is not None:
                     names.add(path[at:])
                     if len(names) > FEW:
                         found[path[:at]] = None
 
-    def add_folder(self, folder: str, rows: Sequence[Sequence[str]]) -> None:
-        """Add paths that are all in one folder, which is written with a slash at its end."""
-        if is_remote(folder) or self._names.get(folder, _NO_NAMES) is None:
-            return
-        self.add(islice(rows, FEW + 1))
-        if len(rows) > FEW + 1:
-            self._names[folder] = None
+    def add_folders(self, folders: Iterable[str]) -> None:
+        """Add folders of many paths, which are written with a slash at their ends."""
+        self._names.update((folder, None) for folder in folders if not is_remote(folder))
 
     def may_have_two(self) -> bool:
         """Whether a file may have two of the paths, or a path has ``..`` inside it."""
@@ -210,8 +206,9 @@ def with_one_path(graph: TaskGraph, identity: FileIdentity) -> TaskGraph:
     folders = PathFolders(identity)
     folders.add((paths,))
     same = same_files(files, identity, folders)
-    outputs = {same.get(name, name): number for number, task in enumerate(tasks) for name in task.outputs}
-    others = [name for name in files if name not in outputs and name not in same and not is_remote(files[name].path)]
+    outputs = {name: number for number, task in enumerate(tasks) for name in task.outputs}
+    outputs |= {same[name]: number for name, number in outputs.items() if name in same} if same else {}
+    others = [name for name in files.keys() - outputs.keys() - same.keys() if not is_remote(files[name].path)]
     parts = dict(same)
     if outputs and others:
         named = {files[name].path: name for name in outputs}

@@ -66,29 +66,7 @@ class DiskLinks:
 
     def is_link(self, folder: str, name: str) -> bool:
         """Whether a name in a folder without links is a link to a folder."""
-        if folder in self._absent:
-            return False
-        links = self._links.get(folder)
-        if links is not None:
-            return name in links and self._leads_to_folder(folder, name)
-        if (answer := self._answers.get((folder, name))) is not None:
-            return answer
-        self._asked[folder] += 1
-        if self._asked[folder] > FEW:
-            self._links[folder] = self._list_links(folder)
-            return self.is_link(folder, name)
-        try:
-            mode = os.lstat(folder + name).st_mode
-        except OSError:
-            # A folder that is closed to us has no links that we could follow.
-            self._absent.add(f"{folder}{name}/")
-            answer = False
-        except ValueError:
-            answer = False
-        else:
-            answer = stat.S_ISLNK(mode) and self._leads_to_folder(folder, name)
-        self._answers[folder, name] = answer
-        return answer
+        return self._is_any_link(folder, name) and self._leads_to_folder(folder, name)
 
     def has_link(self, folder: str) -> bool:
         """Whether a folder without links has a link to a folder."""
@@ -98,6 +76,31 @@ class DiskLinks:
             self._links[folder] = self._list_links(folder)
         return any(self._leads_to_folder(folder, name) for name in self._links[folder])
 
+    def _is_any_link(self, folder: str, name: str) -> bool:
+        if folder in self._absent:
+            return False
+        links = self._links.get(folder)
+        if links is not None:
+            return name in links
+        if (answer := self._answers.get((folder, name))) is not None:
+            return answer
+        self._asked[folder] += 1
+        if self._asked[folder] > FEW:
+            self._links[folder] = self._list_links(folder)
+            return name in self._links[folder]
+        try:
+            mode = os.lstat(folder + name).st_mode
+        except OSError:
+            # A folder that is closed to us has no links that we could follow.
+            self._absent.add(f"{folder}{name}/")
+            answer = False
+        except ValueError:
+            answer = False
+        else:
+            answer = stat.S_ISLNK(mode)
+        self._answers[folder, name] = answer
+        return answer
+
     def _enter(self, place: str, name: str) -> str:
         """Return the folder of a name in a folder without links."""
         if name in {"", "."}:
@@ -106,8 +109,8 @@ class DiskLinks:
             return place[: place.rfind("/", 0, -1) + 1] or "/"
         if place in self._absent:
             self._absent.add(f"{place}{name}/")
-        elif self.is_link(place, name):
-            # Links that lead to themselves stay as they are.
+        elif self._is_any_link(place, name):
+            # A link that leads to itself stays as it is; one that leads to nothing may lead to a folder later.
             return f"{os.path.realpath(place + name).rstrip('/')}/"
         return f"{place}{name}/"
 
