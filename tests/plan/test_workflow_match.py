@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 import msgspec
 import pytest
 
@@ -42,6 +44,13 @@ def test_a_changed_command_runs_again_with_all_that_reads_its_outputs() -> None:
     assert "b well" in match.jobs[1].detail
     assert match.jobs[2].detail == "it waits for 'b', which runs"
     assert match.changed == [1, 2]
+
+
+def test_another_path_of_the_same_file_is_no_change() -> None:
+    new = (A._replace(inputs=("./raw",)), B, C, X)
+    assert reasons(match_workflows(EarlierJobs(CHAIN, {}), new, identify=posixpath.normpath)) == ["kept"] * 4
+    match = match_workflows(EarlierJobs(CHAIN, {}), (A._replace(inputs=("./new",)), B), identify=posixpath.normpath)
+    assert match.jobs[0].detail == "it reads 'new' now"
 
 
 def test_a_job_that_failed_is_no_change_but_what_waited_for_it_runs() -> None:

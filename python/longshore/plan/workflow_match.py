@@ -7,7 +7,7 @@ it from the same inputs. Requests, retries and priorities do not change a result
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -139,13 +139,22 @@ def result_command(command: Command, settings: JobSettings, environment: Mapping
     return values.name_values(_PARTS.join(parts))
 
 
-def match_workflows(earlier: EarlierJobs, jobs: Sequence[MatchJob], *, final: int | None = None) -> WorkflowMatch:
-    """Match jobs, parents first, with those of an earlier workflow; `final` is the number of the final job."""
+def match_workflows(
+    earlier: EarlierJobs,
+    jobs: Sequence[MatchJob],
+    *,
+    final: int | None = None,
+    identify: Callable[[str], str] = str,
+) -> WorkflowMatch:
+    """Match jobs, parents first, with those of an earlier workflow; `final` is the number of the final job.
+
+    `identify` returns the same text for all paths of one file.
+    """
     known = {job.name: number for number, job in enumerate(earlier.jobs)}
     matches: list[JobMatch] = []
     for number, job in enumerate(jobs):
         old = known.pop(job.name, None)
-        match = _match_job(earlier, old, job, jobs, matches)
+        match = _match_job(earlier, old, job, jobs, matches, identify=identify)
         if match.is_kept and number == final and not all(each.is_kept for each in matches):
             match = JobMatch(MatchReason.FINAL, "it gathers what the others make", old)
         matches.append(match)
@@ -153,7 +162,13 @@ def match_workflows(earlier: EarlierJobs, jobs: Sequence[MatchJob], *, final: in
 
 
 def _match_job(
-    earlier: EarlierJobs, old: int | None, job: MatchJob, jobs: Sequence[MatchJob], matches: Sequence[JobMatch]
+    earlier: EarlierJobs,
+    old: int | None,
+    job: MatchJob,
+    jobs: Sequence[MatchJob],
+    matches: Sequence[JobMatch],
+    *,
+    identify: Callable[[str], str],
 ) -> JobMatch:
     """Decide about one job, whose parents are decided."""
     if old is None:
@@ -161,7 +176,7 @@ def _match_job(
     before = earlier.jobs[old]
     if before.label != job.label or before.command != job.command:
         return JobMatch(MatchReason.COMMAND, describe_command_change(before.command, job.command), old)
-    if detail := _describe_file_change(before, job) or earlier.changed_inputs.get(old, ""):
+    if detail := _describe_file_change(before, job, identify) or earlier.changed_inputs.get(old, ""):
         return JobMatch(MatchReason.INPUTS, detail, old)
     names = {earlier.jobs[parent].name for parent in before.parents}
     if detail := _describe_names("waits for", names, {jobs[parent].name for parent in job.parents}):
@@ -179,8 +194,12 @@ def _match_job(
     return JobMatch(MatchReason.KEPT, "it succeeded, with the same command and inputs", old)
 
 
-def _describe_file_change(before: MatchJob, job: MatchJob) -> str:
-    return _describe_names("reads", before.inputs, job.inputs) or _describe_names("writes", before.outputs, job.outputs)
+def _describe_file_change(before: MatchJob, job: MatchJob, identify: Callable[[str], str]) -> str:
+    for verb, old, new in (("reads", before.inputs, job.inputs), ("writes", before.outputs, job.outputs)):
+        # Nearly all jobs have the same paths.
+        if {*old} != {*new} and (change := _describe_names(verb, map(identify, old), map(identify, new))):
+            return change
+    return ""
 
 
 def _describe_names(verb: str, before: Iterable[str], now: Iterable[str]) -> str:

@@ -74,7 +74,8 @@ def match_run(
         lost_outputs=old.lost_outputs(lost_outputs or _why_lost, stamps, without=ends),
     )
     final = len(plan.workflow) - 1 if plan.workflow.final else None
-    return match_workflows(earlier, list(_planned_jobs(plan, planned_values(plan))), final=final)
+    planned = list(_planned_jobs(plan, planned_values(plan)))
+    return match_workflows(earlier, planned, final=final, identify=plan.run.file_identity().of)
 
 
 def earlier_values(opened: OpenRun) -> RunValues:

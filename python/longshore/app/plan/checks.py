@@ -59,7 +59,7 @@ def check_jobs(
     # A pipeline's reader found its missing inputs, and named their place.
     inputs = () if run.static and run.static.seen else _missing_inputs(jobs, workflow.files)
     programs = job_programs(jobs, run.configuration)
-    missing = chain(missing_programs(programs, workflow.files, run.configuration), inputs)
+    missing = chain(missing_programs(programs, workflow.files, run.configuration, run.file_identity()), inputs)
     same = {} if has_one_path_per_file else same_files(workflow.files, run.file_identity())
     problems: Iterator[Problem] = chain(
         _find_problems(run, workflow, jobs),

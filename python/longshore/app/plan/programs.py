@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -14,6 +15,7 @@ import msgspec
 from longshore.app.configure.configuration import Configuration
 from longshore.contract.context import Problem
 from longshore.model.tasks.file import File
+from longshore.model.tasks.file_identity import FileIdentity
 from longshore.model.workflow.job import Job
 from longshore.plan.job_commands import command_program, shell_program, substitute_inherited
 from longshore.world.files.presence import can_see, can_see_file, can_see_folder
@@ -109,10 +111,11 @@ def existing_programs(programs: Iterable[JobProgram]) -> list[Path]:
 
 
 def missing_programs(
-    programs: Iterable[JobProgram], files: Mapping[str, File], configuration: Configuration
+    programs: Iterable[JobProgram], files: Mapping[str, File], configuration: Configuration, identity: FileIdentity
 ) -> Iterator[Problem]:
     """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
     job_files = {file.path for file in files.values()}
+    whole_paths = cache(lambda: {identity.of(path) for path in job_files})
     missing = cache(_find_fault)
     for use in programs:
         job, program = use.job, use.program
@@ -134,6 +137,8 @@ def missing_programs(
                 )
             if use.in_line:
                 hint = _LINE_HINT
+            if fault and "/" in program and identity.of(posixpath.join(use.folder, program)) in whole_paths():
+                continue
             if fault:
                 yield Problem(
                     message=f"job '{job.name}' runs '{program}', which {fault}",

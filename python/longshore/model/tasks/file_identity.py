@@ -45,6 +45,10 @@ class FolderLinks(Protocol):
         """Whether a folder without links has a link to a folder."""
         ...
 
+    def is_without(self, folder: str) -> bool:
+        """Whether a folder without links is known to have none."""
+        ...
+
 
 class FileIdentity:
     """Identity of files; relative paths start in `directory`, and without `links` only the text counts."""
@@ -53,6 +57,7 @@ class FileIdentity:
         self._prefix = f"{directory.rstrip('/')}/" if directory else ""
         self._links = links if directory.startswith("/") else None
         self._folders: dict[str, str] = {}
+        self._without_links: set[str] = set()
 
     def of(self, path: str) -> str:
         """Return the same text for all paths of one file."""
@@ -63,8 +68,11 @@ class FileIdentity:
         if name in {"", ".", ".."}:
             return self.folder(path)[:-1] or path
         folder = self.folder(path[:at])
-        if self._links is not None and self._links.is_link(folder, name):
-            return self.folder(folder + name)[:-1]
+        if self._links is not None and folder not in self._without_links:
+            if self._links.is_link(folder, name):
+                return self.folder(folder + name)[:-1]
+            if self._links.is_without(folder):
+                self._without_links.add(folder)
         return folder + name
 
     def folder(self, text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import stat
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 from longshore.model.tasks.file_identity import FEW
 from longshore.world.files.folder import make_folders, open_parent
@@ -35,6 +36,9 @@ def link_file(source: Path, target: Path, *, below: Path) -> None:
     """Give a file a second name, a hard link; raises `OSError` if its file system cannot."""
     with open_parent(target, below) as (folder, name):
         files.link(source, name, dst_dir_fd=folder)
+
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class DiskLinks:
@@ -75,6 +79,10 @@ class DiskLinks:
         if folder not in self._links:
             self._links[folder] = self._list_links(folder)
         return any(self._leads_to_folder(folder, name) for name in self._links[folder])
+
+    def is_without(self, folder: str) -> bool:
+        """Whether a folder without links is known to have none."""
+        return folder in self._absent or self._links.get(folder) == _NONE
 
     def _is_any_link(self, folder: str, name: str) -> bool:
         if folder in self._absent:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -36,10 +37,10 @@ _LOCK_S: Final = 120.0
 class OutputKeys(msgspec.Struct, frozen=True):
     """Keys of the files that a run writes outside of its own directory, and of all folders above these."""
 
-    outputs: frozenset[int] = frozenset()
-    folders: frozenset[int] = frozenset()
+    outputs: AbstractSet[int] = frozenset()
+    folders: AbstractSet[int] = frozenset()
 
-    def common(self, other: OutputKeys) -> frozenset[int]:
+    def common(self, other: OutputKeys) -> AbstractSet[int]:
         """Return the own keys of files that another run may write too: as files, or as parts of folders."""
         return self.outputs & other.outputs | self.outputs & other.folders | self.folders & other.outputs
 
@@ -86,7 +87,7 @@ def make_output_keys(paths: Iterable[str], identity: FileIdentity) -> OutputKeys
             if not is_remote(whole):
                 folders.add(whole[: whole.rfind("/")])
     above = _folders_above(f"{folder}/" for folder in folders)
-    return OutputKeys(frozenset(outputs), frozenset(map(output_key, above)))
+    return OutputKeys(outputs, {*map(output_key, above)})
 
 
 class RunOutputs(msgspec.Struct, frozen=True):
@@ -142,7 +143,7 @@ def write_claim(claim: Claim) -> ExitStack:
     )
     path = claim_path(claim.id)
     make_folders(path.parent)
-    content = array("Q", (*sorted(keys.outputs), *sorted(keys.folders))).tobytes()
+    content = array("Q", keys.outputs).tobytes() + array("Q", keys.folders).tobytes()
     write_atomically(path, msgspec.json.encode(header) + b"\n" + content)
     held = ExitStack()
     with suppress(OSError):
@@ -170,7 +171,7 @@ def read_claim(run_id: str) -> Claim | None:
         id=header.id,
         path=header.path,
         ancestors=header.ancestors,
-        keys=OutputKeys(frozenset(outputs), frozenset(folders)),
+        keys=OutputKeys({*outputs}, {*folders}),
         is_held=is_held,
     )
 
