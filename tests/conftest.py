@@ -57,6 +57,18 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     return home
 
 
+@pytest.fixture
+def retries_of_bps(own_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries as in BPS: five for all causes together, and the other budgets also where a test wants none of these.
+
+    The tests of the defaults are those of the configuration and of the policy.
+    """
+    for key, value in (("NUMBER_OF_RETRIES", 5), ("ON_LOST", 1), ("ON_PREEMPTED", 20), ("ON_TRANSFER", 3)):
+        monkeypatch.setenv(f"LONGSHORE_{'' if key.startswith('N') else 'RETRY_'}{key}", str(value))
+    for key in ("ON_MEMORY", "ON_TIME"):
+        monkeypatch.setenv(f"LONGSHORE_RETRY_{key}", "null")
+
+
 @pytest.fixture(scope="session")
 def command_server() -> Iterator[CommandServer]:
     """Runs commands without the start of an interpreter."""

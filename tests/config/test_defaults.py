@@ -121,7 +121,9 @@ def test_what_a_job_gets_by_default() -> None:
     settings = compile_profile(config, "isr", Scope(env=ENV)).settings
     assert settings.request == Request(cpus=1, memory_b=2048 * MIB)
     assert settings.defaulted == ("requestCpus", "requestMemory")
-    assert settings.number_of_retries == 5
+    rules = settings.rules
+    assert (settings.number_of_retries, rules.retries_on_memory, rules.retries_on_time) == (0, 5, 2)
+    assert (rules.retries_on_lost, rules.retries_on_preempted, rules.retries_on_transfer) == (None, 20, 3)
     assert settings.retry_unless_exit == ()
     assert not settings.rules.retry_unstartable
     assert settings.attributes == {"memoryMultiplier": 2.0, "preemptible": True}

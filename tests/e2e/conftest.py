@@ -17,6 +17,11 @@ LeftBehind = Callable[[], list[str]]
 
 
 @pytest.fixture(autouse=True)
+def _retries(retries_of_bps: None) -> None:
+    """Most tests say how often they retry by ``numberOfRetries`` alone."""
+
+
+@pytest.fixture(autouse=True)
 def _common_failures_are_final(own_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs that fail by exit code 1 or 2 are not retried unless a test says so: each retry waits."""
     monkeypatch.setenv("LONGSHORE_RETRY_UNLESS_EXIT", "[1, 2]")

@@ -20,6 +20,11 @@ from longshore.engine.rundir.engine_lock import kill_local_engine
 __all__ = ["lsf_programs", "lsf_site"]
 
 
+@pytest.fixture(autouse=True)
+def _retries(retries_of_bps: None) -> None:
+    """Most tests say how often they retry by ``numberOfRetries`` alone."""
+
+
 @pytest.fixture(scope="session")
 def slurm_without_accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPool]:
     """Slurm without accounting: no sacct, no QOS."""

@@ -29,6 +29,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full)
 
 
+@pytest.fixture(autouse=True)
+def _retries(retries_of_bps: None) -> None:
+    """Most tests say how often they retry by ``numberOfRetries`` alone."""
+
+
 @pytest.fixture(scope="session")
 def open_folder() -> Iterator[Path]:
     """A folder that every user may enter, which those of pytest are not."""

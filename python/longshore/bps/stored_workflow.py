@@ -136,15 +136,19 @@ def _lsst_program(found: re.Match[str], env: Mapping[str, str]) -> str:
 def job_attributes(job: Job) -> dict[str, Any]:
     """Return the attributes of a job by BPS's names, in BPS's units."""
     settings, request = job.settings, job.settings.request
-    values: dict[str, Any] = {"request_cpus": request.cpus, "number_of_retries": settings.number_of_retries}
+    retries, never = settings.number_of_retries, list(settings.retry_unless_exit)
+    if not retries and settings.attributes.get("memoryMultiplier") and settings.rules.retries_on_memory:
+        # A plug-in has one number for all causes: what a program exits with itself is taken out of it.
+        retries, never = settings.rules.retries_on_memory, sorted({*never, *range(1, 129)})
+    values: dict[str, Any] = {"request_cpus": request.cpus, "number_of_retries": retries}
     if request.memory_b is not None:
         values["request_memory"] = -(-request.memory_b // MIB)
     if request.disk_b is not None:
         values["request_disk"] = -(-request.disk_b // MIB)
     if request.walltime_s is not None:
         values["request_walltime"] = -(-int(request.walltime_s) // 60)
-    if settings.retry_unless_exit:
-        values["retry_unless_exit"] = list(settings.retry_unless_exit)
+    if never:
+        values["retry_unless_exit"] = never
     if settings.site:
         values["compute_site"] = settings.site
     if settings.cloud:

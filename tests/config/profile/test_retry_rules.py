@@ -53,6 +53,7 @@ def test_everything_said() -> None:
     )
     assert rules == JobRules(
         retry_on=RetryOn(exit=(75, 2), signal=(7, 10, 10), log="lost|reset", only=True, operator=True),
+        retries_on_match=2,
         retries_on_preempted=3,
         growth=RequestGrowth(of_usage=True, memory_limit_b=4096 * MIB, walltime=1.5, walltime_most_s=21600.0),
         backoff=Backoff(first_s=2.0, most_s=5400.0),
@@ -287,3 +288,21 @@ def test_signals_and_grace() -> None:
 def test_a_rule_is_the_same_for_all_jobs_of_a_label() -> None:
     with pytest.raises(ConfigError, match="'maxLogSize' must be the same for all jobs of a label"):
         profile_of("maxLogSize: '{visit}'", free="visit")
+
+
+@pytest.mark.parametrize(
+    ("text", "match", "memory", "time", "lost", "preempted", "transfer"),
+    [
+        ("retryOn: {exit: [75]}", 2, None, None, None, 20, 3),
+        ("retryOn: {exit: [75]}\nnumberOfRetries: 4", None, None, None, None, 20, 3),
+        ("numberOfRetries: 1\nretryOnMemory: 5\nretryOnTime: 2", None, 5, 2, None, 20, 3),
+        ("numberOfRetries: 0", None, None, None, 0, 0, 0),
+        ("numberOfRetries: 0\nretryOn: {exit: [75]}\nretryOnMemory: 3\nretryOnLost: 1", None, 3, None, 1, 0, 0),
+    ],
+)
+def test_each_cause_has_a_budget_and_a_written_zero_is_none_of_all(
+    text: str, match: int | None, memory: int | None, time: int | None, lost: int | None, preempted: int, transfer: int
+) -> None:
+    rules = rules_of(text)
+    assert (rules.retries_on_match, rules.retries_on_memory, rules.retries_on_time) == (match, memory, time)
+    assert (rules.retries_on_lost, rules.retries_on_preempted, rules.retries_on_transfer) == (lost, preempted, transfer)

@@ -412,3 +412,63 @@ def test_the_smallest_cap_that_is_known_holds() -> None:
     )
     assert (without.memory_factor, without.memory_most_b, without.retries_on_lost) == (None, None, 0)
     assert limit_first_request(Request(memory_b=7), without) == Request(memory_b=7)
+
+
+OWN = RetryRules(memory_factor=2.0, retries_on_memory=2, walltime_factor=2.0, retries_on_time=1)
+"""Rules of a user's own commands: more memory and more time have budgets of their own, and failures have none."""
+
+
+def judged(cause: Cause, rules: RetryRules = OWN, **ends: int) -> Retry | Failed | Deleted:
+    end = Ended(j=4, a=2, cause=cause, signal=9, reason="why")
+    request = Request(memory_b=MIB, walltime_s=1.0)
+    return decide_retry(end, bad_ends=BadEnds(**ends), rules=rules, request=request, first_request=request)
+
+
+def test_memory_and_time_have_budgets_of_their_own() -> None:
+    assert isinstance(judged(Cause.OOM, tries=9, ooms=2, spent_ooms=2, lost=7), Retry)
+    assert judged(Cause.OOM, tries=3, ooms=3, spent_ooms=3) == Failed(
+        j=4, why="out of memory 3 times, and retryOnMemory is 2: why"
+    )
+    assert isinstance(judged(Cause.WALLTIME, tries=3, ooms=2, spent_ooms=2, overtimes=1, spent_overtimes=1), Retry)
+    assert judged(Cause.WALLTIME, tries=2, overtimes=2, spent_overtimes=2) == Failed(
+        j=4, why="out of time 2 times, and retryOnTime is 1: why"
+    )
+    # A restart gives a fresh budget, and the request stays grown.
+    assert isinstance(judged(Cause.OOM, tries=1, ooms=9, spent_ooms=1), Retry)
+
+
+def test_failures_spend_nothing_of_them_and_the_other_way_round() -> None:
+    spent = {"ooms": 2, "spent_ooms": 2, "overtimes": 1, "spent_overtimes": 1}
+    one = msgspec.structs.replace(OWN, retries=1)
+    assert isinstance(judged(Cause.EXIT, one, tries=4, **spent), Retry)
+    assert judged(Cause.EXIT, one, tries=5, **spent) == Failed(j=4, why="no attempt left: numberOfRetries is 1: why")
+    assert judged(Cause.EXIT, tries=1) == Failed(j=4, why="no attempt left: numberOfRetries is 0: why")
+    # Memory that cannot grow is a failure like others.
+    fixed = msgspec.structs.replace(OWN, memory_factor=None)
+    assert judged(Cause.OOM, fixed, tries=1, ooms=1, spent_ooms=1) == Failed(
+        j=4, why="no attempt left: numberOfRetries is 0: why"
+    )
+
+
+def test_ends_of_retry_on_are_retried_without_a_number() -> None:
+    rules = RetryRules(on=RetryOn(signal=(9,)), retries_on_match=2)
+    assert isinstance(judged(Cause.SIGNAL, rules, tries=2), Retry)
+    assert judged(Cause.SIGNAL, rules, tries=3) == Failed(j=4, why="no attempt left: retryOn allows 2 retries: why")
+    other = msgspec.structs.replace(rules, on=RetryOn(signal=(7,)))
+    assert judged(Cause.SIGNAL, other, tries=1) == Failed(j=4, why="no attempt left: numberOfRetries is 0: why")
+
+
+def test_no_retries_are_none_for_any_cause() -> None:
+    none = msgspec.structs.replace(OWN, on=RetryOn(signal=(9,), operator=True), retries_on_match=2).with_retries(0)
+    for cause, count in (
+        (Cause.EXIT, {}),
+        (Cause.SIGNAL, {}),
+        (Cause.OOM, {"spent_ooms": 1}),
+        (Cause.WALLTIME, {"spent_overtimes": 1}),
+        (Cause.LOST, {"lost": 1}),
+        (Cause.PREEMPTED, {"preempted": 1}),
+        (Cause.TRANSFER, {"transfers": 1}),
+    ):
+        assert isinstance(judged(cause, none, tries=1, **count), Failed), cause
+    assert isinstance(judged(Cause.CANCELLED, none, tries=1), Deleted)
+    assert none.with_retries(3).retries == 3

@@ -22,7 +22,16 @@ OF_JOBS = {
     *(*REQUEST_KEYS, *ATTRIBUTE_KEYS, *JOB_KEYS, *(name.partition(".")[0] for name in JOB_MAPS)),
     *("environment", "numberOfRetries", "retryUnlessExit", "retryUnstartable", "retryOn"),
     "retryOnTransfer",
-    *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
+    *(
+        "retryOnPreempted",
+        "retryOnMemory",
+        "retryOnTime",
+        "memoryMultiplier",
+        "memoryGrowth",
+        "memoryLimit",
+        "requestMemoryMax",
+        "walltimeMultiplier",
+    ),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
     *("nodeCount", "retryDelay", "retryDelayMax", "retryOnLost"),
     *(

@@ -24,6 +24,7 @@ from longshore.app.runs.job_events import active_requests
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.journal.survey import find_unknown_jobs
+from longshore.engine.policy.retry import make_retry_rules
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
@@ -38,6 +39,7 @@ from longshore.model.run.event import Deleted, Event, Finished, Life, Restarted,
 from longshore.model.run.input_files import REUSED_FROM
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
+from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
@@ -123,7 +125,7 @@ class _ExplanationBuilder:
             events=tuple(self._job_events()),
             retries=settings.number_of_retries,
             retry_unless_exit=settings.retry_unless_exit,
-            used_retries=_used_retries(state, job, own_attempts, settings.number_of_retries),
+            used_retries=_used_retries(state, job, own_attempts, settings),
             not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not has_no_engine and not finished else "",
             counts=snapshot.counts if snapshot else {},
@@ -290,18 +292,15 @@ class _ExplanationBuilder:
         )
 
 
-_OWN_BUDGET = (Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING)
-"""Counted causes after which a retry does not count for ``numberOfRetries``."""
-
-
-def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], retries: int) -> int:
+def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], settings: JobSettings) -> int:
     """Count the retries of the budget that were spent: those of causes with a budget of their own cost none."""
-    used = state.tries[job] - state.lost[job] - sum(state.cause_counts.get((job, cause), 0) for cause in _OWN_BUDGET)
+    own_causes = make_retry_rules(settings, retries_on_lost=0, capacity=None).own_causes
+    used = state.tries[job] - state.lost[job] - sum(state.spent_counts.get((job, cause), 0) for cause in own_causes)
     # No retry follows the newest bad end, or none yet.
     newest = own_attempts[-1].cause if own_attempts else None
-    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, *_OWN_BUDGET}:
+    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, *own_causes}:
         used -= 1
-    return min(max(used, 0), retries)
+    return min(max(used, 0), settings.number_of_retries)
 
 
 def _active_count(counts: Mapping[JobState, int]) -> int:

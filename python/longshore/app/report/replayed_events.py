@@ -169,6 +169,7 @@ class _StoredState(_Stored):
     finish_event: Finished | None
     last_end: float | None
     cause_counts: dict[tuple[int, Cause], int]
+    spent_counts: dict[tuple[int, Cause], int]
     batches: dict[str, Submitting]
     active: dict[int, str]
     cancelling: set[int]

@@ -241,7 +241,8 @@ class _Compiler:
 
     def retries(self) -> int:
         """Number of retries of a job."""
-        default = DEFAULT_MEMORY_RETRIES if self.memory_multiplier() else 0
+        is_shared = self.checked("retryOnMemory", parse_count, None) is None
+        default = DEFAULT_MEMORY_RETRIES if is_shared and self.memory_multiplier() else 0
         retries: int = self.checked("numberOfRetries", parse_count, default)
         return retries
 

@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.config.profile import buildtest_status
 from longshore.config.profile.buildtest_status import parse_slurm_states
-from longshore.config.values.merge import Node, plain_value, to_node
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value, to_node
 from longshore.config.values.quantities import parse_bool, parse_count, parse_memory, parse_walltime
 from longshore.config.values.scope import RawValue
 from longshore.config.values.templates import Template, unparse_fields
@@ -37,6 +37,8 @@ from longshore.origin import Origin
 
 _Result = TypeVar("_Result")
 _Default = TypeVar("_Default")
+_RETRIES_ON_MATCH: Final = 2
+"""Retries after the ends of ``retryOn``, where no number is given."""
 ValueReader: TypeAlias = Callable[[YamlValue, str, Origin | None], _Result]
 """Reads the value of a key; errors name the key and its origin."""
 
@@ -84,10 +86,24 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
             origin=hit.origin if hit else None,
             hint="Keep one: 'status: null' unsets it.",
         )
+    retries = lookup.checked("numberOfRetries", parse_count, 0)
+    has_number = retries or _is_written(lookup, "numberOfRetries")
+    retry_on = _read_section(lookup, "retryOn", read_retry_on)
+
+    def budget(key: str, default: _Default) -> int | _Default:
+        value = lookup.checked(key, parse_count, default)
+        # A user who writes 0 wants one attempt, whatever the defaults of other causes.
+        is_none = has_number and not retries and value is not None and not _is_written(lookup, key)
+        return 0 if is_none else value
+
     return JobRules(
-        retry_on=_read_section(lookup, "retryOn", read_retry_on),
-        retries_on_preempted=lookup.checked("retryOnPreempted", parse_count, 20),
-        retries_on_transfer=lookup.checked("retryOnTransfer", parse_count, 3),
+        retry_on=retry_on,
+        retries_on_match=None if has_number or retry_on is None else _RETRIES_ON_MATCH,
+        retries_on_memory=budget("retryOnMemory", None),
+        retries_on_time=budget("retryOnTime", None),
+        retries_on_lost=budget("retryOnLost", 1) if has_number and not retries else None,
+        retries_on_preempted=budget("retryOnPreempted", 20),
+        retries_on_transfer=budget("retryOnTransfer", 3),
         retry_unstartable=lookup.checked("retryUnstartable", parse_bool, default=False),
         growth=RequestGrowth(
             of_usage=lookup.checked("memoryGrowth", _parse_memory_growth, "request") == "usage",
@@ -112,6 +128,12 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
         resume_tasks=lookup.checked("resumeTasks", parse_resume_tasks, "auto") is not False,
         check_outputs=lookup.checked("checkOutputs", parse_check_outputs, OutputCheck.EXISTS),
     )
+
+
+def _is_written(lookup: ProfileLookup, key: str) -> bool:
+    """Return whether a user or a site sets a key, rather than a default of the package."""
+    hit = lookup.found(key)
+    return hit is not None and hit.value is not None and not (hit.origin and hit.origin.layer in PACKAGED_LAYERS)
 
 
 def _read_section(lookup: ProfileLookup, key: str, read: Callable[[Node, str], _Result]) -> _Result | None:
@@ -424,6 +446,8 @@ MAP_READERS: Final[Mapping[str, Callable[[Node, str], object]]] = {
 }
 """Reader per key that holds a map."""
 VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
+    "retryOnMemory": parse_count,
+    "retryOnTime": parse_count,
     "retryOnPreempted": parse_count,
     "retryOnTransfer": parse_count,
     "walltimeMultiplier": parse_multiplier,

@@ -1,7 +1,7 @@
 """Retry policy: decides after a bad end whether and when a job is retried, with which request and back-off; pure.
 
-Each cause has its own rule: memory, time, loss, preemption and removal by a person come first, then ``retryOn``,
-then ``retryUnlessExit`` and commands that cannot be started, and at last the number of retries.
+Each cause has its own rule and its own budget: memory, time, loss, preemption and removal by a person come first, then
+``retryOn``, then ``retryUnlessExit`` and commands that cannot be started, and at last the number of retries.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from longshore.engine.policy.request_growth import grow_memory, grow_walltime
 from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry
 from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Scalar
+from longshore.model.wording import count_noun
 from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 
-COUNTED_CAUSES: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING})
+_TOLD_CAUSES: Final = frozenset({Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING})
+"""Causes with a budget of their own in any case; that of lost attempts is counted apart."""
+COUNTED_CAUSES: Final = _TOLD_CAUSES | {Cause.OOM, Cause.WALLTIME}
 """Causes whose ends are counted per job, for a rule of their own."""
 _SIGNALLED: Final = 128
 UNSTARTABLE: Final[Mapping[int, str]] = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -34,7 +37,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     retries
-        Attempts after the first.
+        Attempts after the first that failed for any cause without a budget of its own.
     unless_exit
         Exit codes after which a retry is useless.
     unstartable
@@ -43,8 +46,12 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
         Attempts after one that was lost, or preempted; budgets of their own.
     retries_on_transfer
         Attempts after one whose input was missing, or whose transfer failed; also a budget of its own.
+    retries_on_memory, retries_on_time
+        Attempts after one that ran out of memory, or of time, and can have more; ``None`` if these spend `retries`.
     on
         Ends after which it is retried all the same.
+    retries_on_match
+        Attempts after such an end; ``None`` if these spend `retries`.
     memory_factor, memory_most_b, memory_of_usage
         Growth of memory; see `longshore.engine.policy.request_growth`. Without growth the factor is ``None``.
     walltime_factor, walltime_most_s
@@ -61,6 +68,9 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     retries_on_lost: int = 1
     retries_on_preempted: int = 20
     retries_on_transfer: int = 3
+    retries_on_memory: int | None = None
+    retries_on_time: int | None = None
+    retries_on_match: int | None = None
     abort_on: int | None = None
     on: RetryOn | None = None
     memory_factor: float | None = None
@@ -69,6 +79,29 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     walltime_factor: float | None = None
     walltime_most_s: float | None = None
     backoff: Backoff | None = None
+
+    @property
+    def own_causes(self) -> frozenset[Cause]:
+        """Causes of ended attempts that spend a budget of their own."""
+        return _TOLD_CAUSES.union(
+            {Cause.OOM} if self.memory_factor is not None and self.retries_on_memory is not None else (),
+            {Cause.WALLTIME} if self.walltime_factor is not None and self.retries_on_time is not None else (),
+        )
+
+    def with_retries(self, retries: int) -> RetryRules:
+        """Return the rules with another number of retries; 0 is none for any cause."""
+        if retries:
+            return msgspec.structs.replace(self, retries=retries, retries_on_match=None)
+        return msgspec.structs.replace(
+            self,
+            retries=0,
+            retries_on_lost=0,
+            retries_on_preempted=0,
+            retries_on_transfer=0,
+            retries_on_memory=0,
+            retries_on_time=0,
+            retries_on_match=0,
+        )
 
 
 class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -81,7 +114,9 @@ class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost, preempted, transfers
         How many of these were lost, preempted, or failed transfers of files, missing inputs included.
     ooms, overtimes
-        Ends for lack of memory, and of time, since the job began.
+        Ends for lack of memory, and of time, since the job began: its request grew that often.
+    spent_ooms, spent_overtimes
+        These since its budget was fresh.
     """
 
     tries: int
@@ -90,6 +125,8 @@ class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     transfers: int = 0
     ooms: int = 0
     overtimes: int = 0
+    spent_ooms: int = 0
+    spent_overtimes: int = 0
 
 
 def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[str, int] | None) -> RetryRules:
@@ -100,7 +137,7 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
     settings
         The profile's settings.
     retries_on_lost
-        The run's setting.
+        The run's setting, where the profile has none.
     capacity
         The largest amount of each resource that the service can grant; ``None`` if unknown.
     """
@@ -111,9 +148,12 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
         retries=settings.number_of_retries,
         unless_exit=settings.retry_unless_exit,
         unstartable=rules.retry_unstartable,
-        retries_on_lost=retries_on_lost,
+        retries_on_lost=retries_on_lost if rules.retries_on_lost is None else rules.retries_on_lost,
         retries_on_preempted=rules.retries_on_preempted,
         retries_on_transfer=rules.retries_on_transfer,
+        retries_on_memory=rules.retries_on_memory,
+        retries_on_time=rules.retries_on_time,
+        retries_on_match=rules.retries_on_match,
         abort_on=_exit_code(settings.attributes.get("abortOnValue")),
         on=rules.retry_on,
         memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
@@ -225,7 +265,13 @@ def _after_oom(
     if more is None:
         had = f"{(request.memory_b or 0) / MIB:.0f} MiB"
         return Failed(j=end.j, why=f"out of memory with {had}, the most it may have{_reason(end)}")
-    return _retry_within_budget(end, bad_ends, rules, request=more)
+    if rules.retries_on_memory is None:
+        return _retry_within_budget(end, bad_ends, rules, request=more)
+    if bad_ends.spent_ooms > rules.retries_on_memory:
+        times = count_noun(bad_ends.spent_ooms, "time")
+        why = f"out of memory {times}, and retryOnMemory is {rules.retries_on_memory}"
+        return Failed(j=end.j, why=f"{why}{_reason(end)}")
+    return Retry(j=end.j, a=end.a + 1, cause=Cause.OOM, request=more)
 
 
 def _after_walltime(
@@ -239,7 +285,13 @@ def _after_walltime(
     )
     if more is None:
         return Failed(j=end.j, why=f"out of time with {request.walltime_s:.0f} s, the most it may have{_reason(end)}")
-    return _retry_within_budget(end, bad_ends, rules, request=more)
+    if rules.retries_on_time is None:
+        return _retry_within_budget(end, bad_ends, rules, request=more)
+    if bad_ends.spent_overtimes > rules.retries_on_time:
+        times = count_noun(bad_ends.spent_overtimes, "time")
+        why = f"out of time {times}, and retryOnTime is {rules.retries_on_time}"
+        return Failed(j=end.j, why=f"{why}{_reason(end)}")
+    return Retry(j=end.j, a=end.a + 1, cause=Cause.WALLTIME, request=more)
 
 
 def _after_preemption(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
@@ -260,7 +312,8 @@ def _after_transfer(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry |
 
 def _after_removal(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Deleted:
     """A person removed the job from its workload manager: it is deleted, unless removed jobs are to be retried."""
-    decision = _retry_within_budget(end, bad_ends, rules) if rules.on is not None and rules.on.operator else None
+    is_wanted = rules.on is not None and rules.on.operator
+    decision = _retry_within_budget(end, bad_ends, rules, is_wanted=True) if is_wanted else None
     return decision if isinstance(decision, Retry) else Deleted(jobs=(end.j,), why=end.reason or "a person removed it")
 
 
@@ -275,7 +328,7 @@ def _after_other_end(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry 
             return Failed(j=end.j, why=f"{fault}, and a retry would end alike{_reason(end)}")
         if end.cause is Cause.OUTPUT:
             return Failed(j=end.j, why=f"a retry would write as large a log{_reason(end)}")
-    return _retry_within_budget(end, bad_ends, rules, has_backoff=True)
+    return _retry_within_budget(end, bad_ends, rules, has_backoff=True, is_wanted=wanted)
 
 
 def _start_fault(end: Ended) -> str:
@@ -295,12 +348,22 @@ def _matches(on: RetryOn, end: Ended) -> bool:
 
 
 def _retry_within_budget(
-    end: Ended, bad_ends: BadEnds, rules: RetryRules, *, request: Request | None = None, has_backoff: bool = False
+    end: Ended,
+    bad_ends: BadEnds,
+    rules: RetryRules,
+    *,
+    request: Request | None = None,
+    has_backoff: bool = False,
+    is_wanted: bool = False,
 ) -> Retry | Failed:
-    """Retry a job while the budget that most causes share lasts, else fail it."""
+    """Retry a job while the budget that most causes share lasts, else fail it; `is_wanted` is an end of ``retryOn``."""
     counted = bad_ends.tries - bad_ends.lost - bad_ends.preempted - bad_ends.transfers
-    if counted > rules.retries:
-        return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_reason(end)}")
+    counted -= bad_ends.spent_ooms if Cause.OOM in rules.own_causes else 0
+    counted -= bad_ends.spent_overtimes if Cause.WALLTIME in rules.own_causes else 0
+    matched = rules.retries_on_match if is_wanted else None
+    if counted > (rules.retries if matched is None else matched):
+        budget = f"numberOfRetries is {rules.retries}" if matched is None else f"retryOn allows {matched} retries"
+        return Failed(j=end.j, why=f"no attempt left: {budget}{_reason(end)}")
     due = end.t + delay_s(rules.backoff, end.j, end.a, counted) if has_backoff and rules.backoff else None
     return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.EXIT, request=request, not_before=due)
 

@@ -188,17 +188,19 @@ class Scheduler:
     def _rules_of(self, job: int) -> RetryRules:
         rules = self._profile(job).rules
         retries = self.state.set_retries.get(job)
-        return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
+        return rules if retries is None else rules.with_retries(retries)
 
     def _bad_ends(self, job: int) -> BadEnds:
-        state, counts = self.state, self.state.cause_counts
+        state, spent = self.state, self.state.spent_counts
         return BadEnds(
             tries=state.tries[job],
             lost=state.lost[job],
-            preempted=counts.get((job, Cause.PREEMPTED), 0),
-            transfers=counts.get((job, Cause.TRANSFER), 0) + counts.get((job, Cause.INPUT_MISSING), 0),
-            ooms=counts.get((job, Cause.OOM), 0),
-            overtimes=counts.get((job, Cause.WALLTIME), 0),
+            preempted=spent.get((job, Cause.PREEMPTED), 0),
+            transfers=spent.get((job, Cause.TRANSFER), 0) + spent.get((job, Cause.INPUT_MISSING), 0),
+            ooms=state.cause_counts.get((job, Cause.OOM), 0),
+            overtimes=state.cause_counts.get((job, Cause.WALLTIME), 0),
+            spent_ooms=spent.get((job, Cause.OOM), 0),
+            spent_overtimes=spent.get((job, Cause.WALLTIME), 0),
         )
 
     def next_batches(self, now: float, *, at_most: int | None = None) -> list[Submitting]:

@@ -42,6 +42,8 @@ class AttemptState:
         """Number of these that were lost."""
         self.cause_counts: dict[tuple[int, Cause], int] = {}
         """Bad ends per job and cause, for the causes with a retry rule of their own."""
+        self.spent_counts: dict[tuple[int, Cause], int] = {}
+        """The same since the job last got a fresh budget."""
         self.batches: dict[str, Submitting] = {}
         """Batches that the workload manager has not answered."""
         self.active: dict[int, str] = {}
@@ -295,7 +297,8 @@ class RunState(AttemptState, ActiveInterventions):
         if isinstance(event, Lost) or event.cause is Cause.LOST:
             self.lost[job] += 1
         if isinstance(event, Ended) and event.cause in COUNTED_CAUSES:
-            self.cause_counts[job, event.cause] = self.cause_counts.get((job, event.cause), 0) + 1
+            for counts in (self.cause_counts, self.spent_counts):
+                counts[job, event.cause] = counts.get((job, event.cause), 0) + 1
         if job in self.cancelling:
             self._end_cancelled(job)
         else:
@@ -382,6 +385,8 @@ class RunState(AttemptState, ActiveInterventions):
         self.not_before.pop(job, None)
         # Its grown request stays, and so do the counts of the ends that made it grow.
         self.cause_counts.pop((job, Cause.PREEMPTED), None)
+        for cause in COUNTED_CAUSES:
+            self.spent_counts.pop((job, cause), None)
         self.held.discard(job)
         self.set_code(job, JobCode.UNREADY)
 

@@ -144,6 +144,14 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All rules of one profile beyond a number of retries."""
 
     retry_on: RetryOn | None = None
+    retries_on_match: int | None = None
+    """Retries after ends of `retry_on`; ``None`` if they spend the number of retries."""
+    retries_on_memory: int | None = None
+    """Retries with more memory; ``None`` if they spend the number of retries."""
+    retries_on_time: int | None = None
+    """Retries with more time; ``None`` if they spend the number of retries."""
+    retries_on_lost: int | None = None
+    """Retries after the loss of a machine; ``None`` is the run's number."""
     retries_on_preempted: int = 20
     retries_on_transfer: int = 3
     growth: RequestGrowth = RequestGrowth()

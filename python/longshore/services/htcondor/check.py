@@ -67,6 +67,9 @@ KEY_EFFECTS: Final = {
     "retryDelay": "periodic_release, for holds; other ends are retried at once",
     "retryDelayMax": "periodic_release, for holds",
     "retryOn": "retry_until, for exit codes and signals; RETRY of the DAG, for removals by a person",
+    "retryOnMemory": "max_retries, on_exit_hold, periodic_release and periodic_remove",
+    "retryOnTime": "periodic_release and periodic_remove",
+    "retryOnTransfer": "periodic_release and periodic_remove, for holds by the system",
     "retryUnlessExit": "retry_until",
     "retryUnstartable": "retry_until, periodic_release and periodic_remove",
     "setup": "lines before the command",
@@ -95,7 +98,6 @@ IGNORED_KEYS: Final = {
     "packing": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
     "retryOnLost": "HTCondor restarts a job whose machine went down",
     "retryOnPreempted": "HTCondor restarts a preempted job",
-    "retryOnTransfer": "numberOfRetries limits the retries of failed transfers",
 }
 """Keys of the engine without effect on HTCondor, and why."""
 

@@ -283,3 +283,45 @@ def test_a_job_that_ran_too_long_goes_again_only_with_more_time() -> None:
     REASONS[47] = "JobExecuteExceeded"
     assert Job(retry_inputs(walltime_factor=2.0)).is_held(47, 0) == "released"
     assert Job(retry_inputs()).is_held(47, 0) == "removed"
+
+
+OWN: dict[str, Any] = {"retries": 0, "retries_on_memory": 2, "retries_on_time": 1, "retries_on_transfer": 3}
+"""Budgets of a user's own commands: a failure has none."""
+
+
+@pytest.mark.parametrize("hold", OOM_HOLDS)
+def test_memory_has_a_budget_of_its_own(hold: tuple[int, int]) -> None:
+    given, became = series(Job(retry_inputs(100, **OWN)), iter([hold] * 9))
+    assert given == [100, 200, 400]
+    assert became == ("over" if hold[0] == 3 else "removed")
+
+
+def test_a_failure_is_not_repeated_where_only_memory_is() -> None:
+    for end in ({"code": 1}, {"code": 139}, {"signal": 11}):
+        assert Job(retry_inputs(100, **OWN)).exits(**end) == "over"
+    assert Job(retry_inputs(100, **OWN)).exits(code=137) == "held"
+    # The ends that spent the budget of memory leave that of failures, and the other way round.
+    job = Job(retry_inputs(100, **(OWN | {"retries": 1})))
+    for hold in OOM_HOLDS[:2]:
+        job.starts()
+        if hold[0] == 3:
+            assert job.exits(signal=9) == "held"
+        assert job.is_held(*hold) == "released"
+    assert job.exits(code=1) == "again"
+    assert job.exits(code=1) == "over"
+
+
+def test_holds_by_the_system_spend_the_budget_of_transfers() -> None:
+    job = Job(retry_inputs(100, **OWN))
+    assert [job.is_held(13, 0) for _ in range(4)] == ["released"] * 3 + ["removed"]
+    job = Job(retry_inputs(100, **(OWN | {"memory_factor": None})))
+    assert job.is_held(34, 0) == "removed", "memory that cannot grow is a failure"
+    for hold in ((13, 0), (34, 0)):
+        none = retry_inputs(100, **(OWN | {"retries_on_transfer": 0, "retries_on_memory": 0}))
+        assert Job(none).is_held(*hold) == "removed"
+
+
+def test_ends_of_retry_on_have_a_budget_where_no_number_is_given() -> None:
+    job = Job(retry_inputs(100, **OWN, on=RetryOn(exit=(75,), signal=(7,)), retries_on_match=2))
+    assert [job.exits(code=75), job.exits(signal=7), job.exits(code=75)] == ["again", "again", "over"]
+    assert Job(retry_inputs(100, **OWN, on=RetryOn(exit=(75,)), retries_on_match=2)).exits(code=1) == "over"

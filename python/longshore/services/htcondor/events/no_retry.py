@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
 from longshore.model.run.event import Ended, Failed
+from longshore.model.run.states import Cause
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.parse_record import AttemptEnd
 
@@ -24,5 +25,12 @@ class NoRetryReasons:
 def explain_no_retry(end: AttemptEnd, attempts: int, rules: RetryRules) -> str:
     """Return the rule by which a job is not tried again after an end; empty if it would be."""
     ended = Ended(j=0, a=attempts, exit=end.exit, signal=end.signal, cause=end.cause, reason=end.reason)
-    decision = decide_retry(ended, bad_ends=BadEnds(tries=attempts), rules=rules)
+    # Only the number of all attempts is known: each had the same end, as far as its budget goes.
+    own = end.cause in rules.own_causes
+    ends = BadEnds(
+        tries=attempts,
+        spent_ooms=attempts if own and end.cause is Cause.OOM else 0,
+        spent_overtimes=attempts if own and end.cause is Cause.WALLTIME else 0,
+    )
+    decision = decide_retry(ended, bad_ends=ends, rules=rules)
     return decision.why if isinstance(decision, Failed) else ""

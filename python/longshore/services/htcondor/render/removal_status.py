@@ -40,8 +40,9 @@ exit {NO_RETRY}
 
 def removal_retries(settings: JobSettings) -> int:
     """Return how many removals by a person are retried; 0 where that is not wanted."""
-    on = settings.rules.retry_on
-    return settings.number_of_retries if on is not None and on.operator else 0
+    on, matched = settings.rules.retry_on, settings.rules.retries_on_match
+    retries = settings.number_of_retries if matched is None else matched
+    return retries if on is not None and on.operator else 0
 
 
 def has_removal_retries(settings: Iterable[JobSettings]) -> bool:

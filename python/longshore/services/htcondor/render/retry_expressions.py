@@ -34,10 +34,19 @@ _SPENT: Final = (
     " - (NumHoldsByReason.JobPolicy ?: 0))"
 )
 """Number of spent attempts: completions, including those with a hold by policy, and holds by the system."""
+_OVERTIMES: Final = "(NumHoldsByReason.JobExecuteExceeded ?: 0)"
+_SYSTEM_HOLDS: Final = (
+    "((NumHolds ?: 0) - (NumHoldsByReason.UserRequest ?: 0) - (NumHoldsByReason.JobPolicy ?: 0)"
+    " - (NumHoldsByReason.JobOutOfResources ?: 0) - (NumHoldsByReason.StartdHeldJob ?: 0)"
+    " - (NumHoldsByReason.JobExecuteExceeded ?: 0))"
+)
+"""Number of holds that neither a person, nor the job's policy, nor its limits cause, such as failed transfers."""
 MACROS: Final = (("ooms", _OUT_OF_MEMORY), ("spent", _SPENT), ("oom_hold", _HELD_FOR_MEMORY))
 """Macros of submit descriptions for these expressions."""
 OUT_OF_MEMORY: Final = "$(ooms)"
 SPENT: Final = "$(spent)"
+_KILLED: Final = "(ExitBySignal =?= true && ExitSignal =?= 9 || ExitCode =?= 137)"
+"""An end by the signal with which a kernel takes memory back."""
 HELD_FOR_MEMORY: Final = "$(oom_hold)"
 _SIGNAL_REASON: Final = (
     'strcat("Job raised a signal ", string(ifThenElse(ExitBySignal =?= true, ExitSignal, ExitCode - 128)),'
@@ -65,6 +74,38 @@ class RetryInputs(msgspec.Struct, frozen=True, kw_only=True):
     def grows_memory(self) -> bool:
         """Whether the memory request grows after an end by lack of memory."""
         return self.rules.memory_factor is not None and self.memory is not None
+
+    @property
+    def memory_retries(self) -> int | None:
+        """Number of retries with more memory; ``None`` if these ends spend the number of retries."""
+        return self.rules.retries_on_memory if self.grows_memory else None
+
+    @property
+    def time_retries(self) -> int | None:
+        """Number of retries with more time; ``None`` if these ends spend the number of retries."""
+        return self.rules.retries_on_time if self.rules.walltime_factor is not None else None
+
+    @property
+    def hold_retries(self) -> int | None:
+        """Number of retries after holds by the system; ``None`` if these spend the number of retries, as in BPS."""
+        return None if self.rules.retries_on_memory is None else self.rules.retries_on_transfer
+
+    @property
+    def spent(self) -> str:
+        """Expression of the number of attempts that spent the number of retries."""
+        own = (
+            (self.memory_retries, OUT_OF_MEMORY),
+            (self.time_retries, _OVERTIMES),
+            (self.hold_retries, _SYSTEM_HOLDS),
+        )
+        less = [text for budget, text in own if budget is not None]
+        return f"({' - '.join([SPENT, *less])})" if less else SPENT
+
+    @property
+    def signalled(self) -> str:
+        """Expression: whether an end may be one by lack of memory."""
+        # A crash of a deterministic program is not repeated where failures are not retried.
+        return SIGNALLED if self.memory_retries is None else _KILLED
 
 
 def max_mib(rules: RetryRules) -> int | None:
@@ -114,12 +155,14 @@ def _number(value: float) -> str:
 
 def retry_commands(inputs: RetryInputs) -> list[tuple[str, str]]:
     """Commands of a submit description that decide on retry, hold, release and removal."""
-    found = [
-        ("max_retries", str(inputs.rules.retries)),
-        ("retry_until", " || ".join(_no_retry_conditions(inputs))),
-    ]
-    if inputs.grows_memory and inputs.rules.retries:
-        hold = [SIGNALLED, f"{SPENT} <= {inputs.rules.retries}"]
+    rules, memory_retries = inputs.rules, inputs.memory_retries
+    # All budgets together: which of them is spent, only `retry_until` knows.
+    most = max(rules.retries, rules.retries_on_match or 0) + (memory_retries or 0)
+    found = [("max_retries", str(most)), ("retry_until", " || ".join(_no_retry_conditions(inputs)))]
+    if inputs.grows_memory and (rules.retries if memory_retries is None else memory_retries):
+        # The hold is not counted yet, and the completion is.
+        budget = f"{SPENT} <= {rules.retries}" if memory_retries is None else f"{OUT_OF_MEMORY} < {memory_retries}"
+        hold = [inputs.signalled, budget]
         hold += [f"!{never}" for never in (had_max_memory(inputs, 0), _no_retry_codes(inputs)) if never]
         found += [
             ("on_exit_hold", " && ".join(hold)),
@@ -151,38 +194,72 @@ def _no_retry_conditions(inputs: RetryInputs) -> list[str]:
         )
     elif codes := _no_retry_codes(inputs):
         conditions.append(codes)
-    conditions.append(f"{SPENT} > {inputs.rules.retries}")
+    if inputs.rules.on is None or inputs.rules.retries_on_match is None:
+        conditions.append(f"{inputs.spent} > {inputs.rules.retries}")
+    else:
+        exits = ",".join(map(str, (*inputs.rules.on.exit, *(128 + number for number in inputs.rules.on.signal))))
+        signals = ",".join(map(str, inputs.rules.on.signal))
+        matched = f"ifThenElse(ExitBySignal =?= true, member(ExitSignal, {{{signals}}}), member(ExitCode, {{{exits}}}))"
+        budget = f"ifThenElse({matched}, {inputs.rules.retries_on_match}, {inputs.rules.retries})"
+        conditions.append(f"{inputs.spent} > {budget}")
+    if inputs.memory_retries is not None:
+        conditions.append(f"({_KILLED} && {OUT_OF_MEMORY} >= {inputs.memory_retries})")
     if at_maximum := had_max_memory(inputs, 0):
-        conditions.append(f"({SIGNALLED} && {at_maximum})")
+        conditions.append(f"({inputs.signalled} && {at_maximum})")
     return conditions
 
 
 def _release(inputs: RetryInputs) -> str:
     """When a held job is released: at once with more memory or time, else after a doubling delay."""
-    spent = f"{SPENT} <= {inputs.rules.retries}"
+    memory_retries, time_retries = inputs.memory_retries, inputs.time_retries
+    others = inputs.hold_retries
     by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
     reasons = []
     if inputs.grows_memory:
         at_maximum = had_max_memory(inputs, 1)
-        reasons.append(f"({HELD_FOR_MEMORY} && !{at_maximum})" if at_maximum else HELD_FOR_MEMORY)
+        ends = [HELD_FOR_MEMORY, *([f"!{at_maximum}"] if at_maximum else [])]
+        ends += [] if memory_retries is None else [f"{OUT_OF_MEMORY} <= {memory_retries}"]
+        reasons.append(f"({' && '.join(ends)})" if ends[1:] else HELD_FOR_MEMORY)
         by_hand += f" && !{HELD_FOR_MEMORY}"
     if inputs.rules.walltime_factor is not None:
-        reasons.append(f"HoldReasonCode =?= {OVERTIME}")
+        overtime = f"HoldReasonCode =?= {OVERTIME}"
+        reasons.append(overtime if time_retries is None else f"({overtime} && {_OVERTIMES} <= {time_retries})")
     by_hand += f" && HoldReasonCode =!= {OVERTIME}"
     if not inputs.rules.unstartable:
         by_hand += f" && !{_NO_PROGRAM}"
     if inputs.release:
-        reasons.append(f"(HoldReasonCode =!= 1 && ({inputs.release}))")
+        budget = "" if others is None else f" && {_system_budget(inputs)}"
+        reasons.append(f"(HoldReasonCode =!= 1 && ({inputs.release}){budget})")
     initial = inputs.rules.backoff.first_s if inputs.rules.backoff else 0.0
     maximum = inputs.rules.backoff.most_s if inputs.rules.backoff else 0.0
     wait = f"min({{{_number(initial)} * pow(2.0, (NumHolds ?: 1) - 1), {_number(maximum)}}})"
-    reasons.append(f"({by_hand} && time() - EnteredCurrentStatus >= {wait})")
-    return f"JobStatus == 5 && {spent} && ({' || '.join(reasons)})"
+    if others is None:
+        reasons.append(f"({by_hand} && time() - EnteredCurrentStatus >= {wait})")
+        return f"JobStatus == 5 && {inputs.spent} <= {inputs.rules.retries} && ({' || '.join(reasons)})"
+    reasons.append(f"({by_hand} && {_system_budget(inputs)} && time() - EnteredCurrentStatus >= {wait})")
+    return f"JobStatus == 5 && ({' || '.join(reasons)})"
+
+
+def _system_budget(inputs: RetryInputs) -> str:
+    """Expression: whether a retry is left after a hold that is not for memory or time that can grow."""
+    held = f"{_SYSTEM_HOLDS} <= {inputs.hold_retries}"
+    if inputs.grows_memory:
+        return held
+    # Without growth, lack of memory is a failure like others.
+    return f"ifThenElse({HELD_FOR_MEMORY}, {inputs.spent} <= {inputs.rules.retries}, {held})"
 
 
 def _remove(inputs: RetryInputs) -> str:
     """When a held job is removed: no retry is left, and the hold was not by hand."""
-    reasons = [f"{SPENT} > {inputs.rules.retries}"]
+    if inputs.hold_retries is None:
+        reasons = [f"{inputs.spent} > {inputs.rules.retries}"]
+    else:
+        limits = [f"HoldReasonCode =!= {OVERTIME}", *([f"!{HELD_FOR_MEMORY}"] if inputs.grows_memory else [])]
+        reasons = [f"({' && '.join(limits)} && !({_system_budget(inputs)}))"]
+    if inputs.memory_retries is not None:
+        reasons.append(f"({HELD_FOR_MEMORY} && {OUT_OF_MEMORY} > {inputs.memory_retries})")
+    if inputs.time_retries is not None:
+        reasons.append(f"(HoldReasonCode =?= {OVERTIME} && {_OVERTIMES} > {inputs.time_retries})")
     if at_maximum := had_max_memory(inputs, 1):
         reasons.append(f"({HELD_FOR_MEMORY} && {at_maximum})")
     if inputs.rules.walltime_factor is None:
