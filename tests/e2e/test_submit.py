@@ -237,6 +237,57 @@ def test_the_run_directory_has_one_path_wherever_a_job_runs(cli: Cli, tmp_path: 
     assert f"\n{root} {root}/logs {root}/logs\n" in logs["finalJob.1.log"]
 
 
+NAMES = 'it\'s "q" $HOME ${USER} <ENV:HOME> {operator} {{x}} %d %(x)s $(X) $$(Y) a;b * \\n'
+
+
+def test_names_of_files_and_values_are_data(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / NAMES
+    (folder / "data").mkdir(parents=True)
+    for number, name in enumerate(("{n}", "$HOME", "<ENV:HOME>")):
+        (folder / "data" / f"x{name}.txt").write_text(f"{number}\n", "utf-8")
+    (folder / "{payload} $X.yaml").write_text(
+        """
+root: "${PWD}/out"
+pipeline:
+  dimensions: {f: {glob: "${PWD}/data/x{f}.txt"}}
+  datasets:
+    raw: "${PWD}/data/x{f}.txt"
+    seen: "{root}/o_{f}.txt"
+    all: "{root}/all.txt"
+  tasks:
+    a:
+      dimensions: [f]
+      command: |
+        cat {raw} > {seen}
+        printf '%s\\n' "$V" "$W" {f} "[{f}]" '{payloadName}' {payloadName} "$PWD" >> {seen}
+      inputs: [raw]
+      outputs: [seen]
+    b:
+      command: [sh, -c, 'printf "%s\\n" "$@" > "$0"', "{all}", "${PWD}", "{payloadName}", "<ENV:LONGSHORE_JOB_NAME>"]
+      inputs: [seen]
+      outputs: [all]
+environment: {V: "{f} {root} {payloadName}", W: "$PWD/<ENV:LONGSHORE_JOB_LABEL>/<{f}>"}
+requestMemory: 50
+""",
+        "utf-8",
+    )
+    ran = cli("submit", "{payload} $X.yaml", "--wait", "--json", cwd=folder)
+    assert (ran.returncode, ran.json["state"]) == (0, "SUCCEEDED"), ran.stderr
+    payload = "{payload} $X"
+    assert (folder / "out" / "all.txt").read_text("utf-8").splitlines() == [str(folder), payload, "b"]
+    for number, name in enumerate(("{n}", "$HOME", "<ENV:HOME>")):
+        assert (folder / "out" / f"o_{name}.txt").read_text("utf-8").splitlines() == [
+            str(number),
+            f"{name} {folder}/out {payload}",
+            f"{folder}/a/<{name}>",
+            name,
+            f"[{name}]",
+            payload,
+            payload,
+            str(folder),
+        ]
+
+
 def test_outputs_inside_the_run_directory(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         "payloadName: p\npipeline: {tasks: {make: {command: 'echo made > {out}', outputs: {out: '{place}/a.txt'}}}}\n"

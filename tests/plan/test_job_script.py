@@ -101,6 +101,12 @@ def test_lines_for_a_shell_and_variables_of_the_job(tmp_path: Path) -> None:
     assert run_by_hand(built_in).stdout == "x", "the program, as the kernel would start it"
 
 
+def test_variables_of_variables_have_values(tmp_path: Path) -> None:
+    environment = {"A": "<ENV:WHO>/x", "B": "<ENV:LONGSHORE_JOB_NAME>", "LONGSHORE_JOB_NAME": "j 1"}
+    job = by_hand(command="echo $A $B", environment=environment, working_directory=str(tmp_path))
+    assert run_by_hand(job, WHO="me").stdout == "me/x j 1\n"
+
+
 def test_a_secret_is_asked_for_and_passed_on(tmp_path: Path) -> None:
     job = by_hand(command=("printenv", "DB_TOKEN"), working_directory=str(tmp_path), hidden=frozenset({"DB_TOKEN"}))
     assert "s3cret" not in render_job_script(job)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.config.values.templates import LESS_THAN
 from longshore.contract.context import RunPaths
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, Scalar
@@ -99,7 +100,11 @@ def _store_job(job: Job, workflow: Workflow, root: Path, env: Mapping[str, str])
         arguments=arguments,
         folder=job.settings.working_directory or str(root),
         values=job_attributes(job),
-        environment={**job.settings.environment, **job.environment},
+        # BPS has no way to write a sign that begins no placeholder.
+        environment={
+            name: value.replace(LESS_THAN, "<")
+            for name, value in {**job.settings.environment, **job.environment}.items()
+        },
         tags=dict(job.tags),
         quanta=job.quanta_counts,
         inputs=job.inputs,

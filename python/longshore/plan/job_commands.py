@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from longshore.config.values.templates import ATTEMPT_MARK
+from longshore.config.values.templates import ATTEMPT_MARK, LESS_THAN
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
@@ -24,6 +24,8 @@ begins with no assignment and no job. A search for such signs takes twice as lon
 _ENV_MARK: Final = "<ENV:"
 _ENV_PLACEHOLDER: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 """BPS's way of naming a variable of the job's environment before there is a job."""
+
+_LESS_THAN_NAME: Final = LESS_THAN[len(_ENV_MARK) : -1]
 
 _FILE_MARK: Final = "<FILE:"
 _FILE_PLACEHOLDER: Final = re.compile(r"<FILE:([^<>]+)>")
@@ -154,18 +156,26 @@ def names_attempt(command: Command) -> bool:
 
 def shell_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
     """``NAME=VALUE`` as one word for a POSIX shell, which substitutes each ``<ENV:X>`` that is not in `known`."""
-    first, *others = _ENV_PLACEHOLDER.split(value)
-    turns = [f"{name}={first}"]
-    for variable, text in zip(others[::2], others[1::2], strict=True):
+    first, *others = _split_references(value, known)
+    return _join_references(f"{name}={first}", others)
+
+
+def _split_references(text: str, known: Mapping[str, str]) -> list[str]:
+    """A text, and then variables that are not in `known` and texts in turn."""
+    first, *others = _ENV_PLACEHOLDER.split(text)
+    turns = [first]
+    for variable, following in zip(others[::2], others[1::2], strict=True):
         if variable in known:
-            turns[-1] += known[variable] + text
+            turns[-1] += known[variable] + following
+        elif variable == _LESS_THAN_NAME:
+            turns[-1] += f"<{following}"
         else:
-            turns += (variable, text)
-    return _join_references(turns[0], turns[1:])
+            turns += (variable, following)
+    return turns
 
 
 def _substitute(text: str, environment: Mapping[str, str]) -> str:
-    return _ENV_PLACEHOLDER.sub(lambda found: environment.get(found[1], ""), text)
+    return _ENV_PLACEHOLDER.sub(lambda found: "<" if found[0] == LESS_THAN else environment.get(found[1], ""), text)
 
 
 def count_placeholders(text: str) -> int:
@@ -259,7 +269,7 @@ def shell_program(command: Command) -> str | None:
 
 def _quote_word(word: str) -> str:
     """Quote a word for a shell, which substitutes its ``<ENV:X>``."""
-    first, *others = _ENV_PLACEHOLDER.split(word)
+    first, *others = _split_references(word, {})
     return _join_references(first, others)
 
 

@@ -51,6 +51,7 @@ def render_job_script(job: JobScript) -> str:
     As in the job, standard input is empty and the temporary directory is private; output goes where the script's goes.
     A shell can read the script from a pipe: the command does not consume the rest of it.
     """
+    # The job's own variables are known here; inherited ones are those of the caller.
     known = {name: value for name, value in job.environment.items() if name.startswith("LONGSHORE_JOB_")}
     references = _References(job)
     command = _env_words(job.command, references)

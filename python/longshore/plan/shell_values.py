@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from longshore.config.profile.command_lines import ShellLine
-from longshore.config.values.shell_contexts import Quotation, ShellContext
-from longshore.config.values.templates import Field, Template, format_value
+from longshore.config.values.shell_contexts import Quotation, ShellContext, is_value
+from longshore.config.values.templates import Template, format_value
 from longshore.plan.job_commands import quote_literal
 
 _MARK_NAME: Final = re.compile(r"\b(FILE|WMS):")
@@ -52,8 +52,8 @@ def render_line(line: Template, values: Mapping[str, Any]) -> str:
 def _render_parts(line: ShellLine, values: Mapping[str, Any]) -> Iterator[str]:
     contexts = iter(line.contexts)
     for part in line.parts:
-        if not isinstance(part, Field):
-            yield part
+        if isinstance(part, str):
+            yield _write_texts((str(part),), next(contexts)) if is_value(part) else part
             continue
         context = next(contexts)
         value = values.get(part.name)

@@ -9,6 +9,7 @@ import msgspec
 
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.search import INIT_LABEL
+from longshore.config.values.templates import protect_text
 from longshore.errors import PreparationError
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import Job
@@ -66,5 +67,7 @@ def _make_job(name: str, profile: JobProfile, command: str | tuple[str, ...], in
         settings=profile.settings,
         quanta=None,
         inputs=inputs,
-        environment={variable: template.render(values) for variable, template in profile.environment.items()},
+        environment={
+            variable: template.render(values, quote=protect_text) for variable, template in profile.environment.items()
+        },
     )

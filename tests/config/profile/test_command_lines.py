@@ -17,6 +17,7 @@ from longshore.config.values.search import Config
 from longshore.config.values.templates import Template
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.origin import Origin
+from longshore.plan.job_commands import substitute_files, substitute_variables
 
 HERE = Origin("here.yaml", 1, 1, "file")
 PIPETASK = "${CTRL_MPEXEC_DIR}/bin/pipetask"
@@ -28,6 +29,15 @@ def words(command: Any, env: Mapping[str, str] | None = None, **settings: Any) -
 
 def test_a_command_is_divided_as_a_shell_would() -> None:
     assert words("a 'b c' \"$X {name}\" *.x | d", {"X": "e f"}, name="g") == ("a", "b c", "e f g", "*.x", "|", "d")
+
+
+def test_data_divides_nothing() -> None:
+    env = {"X": "e 'f' {name} $X", "CTRL_MPEXEC_DIR": "/a b"}
+    assert words(f"{PIPETASK} $X '$X' {{more}}", env, name="g", more="-n '$X' 3") == (
+        "/a b/bin/pipetask",
+        *(["e 'f' {name} $X"] * 2),
+        *("-n", "e 'f' {name} $X", "3"),
+    )
 
 
 @pytest.mark.parametrize("command", [None, ""])
@@ -108,6 +118,13 @@ def test_words_of_a_list_wait_or_not() -> None:
     env = {"HERE": "there"}
     assert line(command, env) == ("pipetask", "<ENV:HERE>")
     assert line(command, env, useLazyCommands=False) == ("pipetask", "there")
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_words_of_a_list_have_data_without_placeholders(lazy: bool) -> None:
+    written = line(["run", "$X", "<$X<ENV:"], {"X": "<ENV:HOME> {a} <FILE:b>"}, useLazyCommands=lazy)
+    arrived = substitute_variables(substitute_files(written, {"b": "/b"}), {"HOME": "/home"})
+    assert arrived == ("run", "<ENV:HOME> {a} <FILE:b>", "<<ENV:HOME> {a} <FILE:b><ENV:")
 
 
 def test_lazy_is_yes_or_no() -> None:

@@ -11,9 +11,10 @@ from tests.config.profiles import config_of, profile_of, scope_of
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import compile_profile
 from longshore.config.values.scope import Scope
-from longshore.config.values.templates import Field, Template
+from longshore.config.values.templates import Field, Template, protect_text
 from longshore.errors import ConfigError, ReferenceCycleError, UndefinedVariableError
 from longshore.model.workflow.request import MIB, Request
+from longshore.plan.job_commands import shell_assignment, substitute_inherited
 
 
 def line_of(profile: JobProfile) -> Template:
@@ -244,6 +245,20 @@ class TestEnvironment:
         }
         assert profile.environment["B"].render({"visit": "{x}"}) == "<ENV:FOO>/{x}"
         assert profile.settings.attributes["queue"] == "fooval"
+
+    def test_data_has_no_variables_of_the_environment(self) -> None:
+        profile = profile_of("environment: {A: '<{visit}>{visit}', B: '$FOO'}", free="visit")
+        value = profile.environment["A"].render({"visit": "ENV:FOO><ENV:FOO>"}, quote=protect_text)
+        assert substitute_inherited({"A": value}, {"FOO": "f"}) == {"A": "<ENV:FOO><ENV:FOO>>ENV:FOO><ENV:FOO>"}
+        assert shell_assignment("A", value, {"FOO": "f"}) == "'A=<ENV:FOO><ENV:FOO>>ENV:FOO><ENV:FOO>'"
+
+    def test_null_is_no_text(self) -> None:
+        with pytest.raises(ConfigError, match=r"'\{n\}' has no value: 'n' is null at .*:\d+:\d+"):
+            profile_of("n: null\nenvironment: {A: 'x{n}'}")
+
+    def test_lines_before_and_after_are_lines_for_a_shell(self) -> None:
+        with pytest.raises(ConfigError, match="'<raw>' may mean the variable 'raw' or two redirections"):
+            profile_of("raw: x\npreCmdline: 'wc <raw>count'")
 
     def test_what_is_searched_first_is_merged_last(self) -> None:
         text = """

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from longshore.config.values.interpolate import Interpolator, normalize_path
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers, plain_value, to_node
+from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.templates import Field
@@ -25,7 +26,13 @@ BASE: dict[str, Any] = {
     "site": {"s1": {"mem": 11, "z": "site"}},
     "cloud": {"k1": {"z": "cloud"}},
 }
-ENV = {"FOO": "fooval"}
+ENV = {
+    "FOO": "fooval",
+    "BRACES": "{a} {{a}} $FOO <ENV:FOO> <a> bpsEval(max, [1, 2])",
+    "QUOTES": 'it\'s "{a}" \\n',
+    "NUMBER": "12",
+    "WIDTH": "4",
+}
 
 
 def config_of(values: dict[str, Any]) -> Config:
@@ -88,7 +95,16 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (0, "{{x}} {x", {}, "{x} {x"),
     (0, "{a} {n}", {"free": ("n",)}, "payload {n}"),
     (0, "{.site.s1.z} {.a} {.nope.x}", {}, "site root "),
-    (0, "{none} {flag} {list}", {}, "None True [1, 'x']"),
+    (0, "{flag} {list}", {}, "True [1, 'x']"),
+    # Each text is substituted once: what a variable brings is data.
+    (0, "$BRACES", {}, "{a} {{a}} $FOO <ENV:FOO> <a> bpsEval(max, [1, 2])"),
+    (0, "{outer} {a}", {}, "[{a} {{a}} $FOO <ENV:FOO> <a> bpsEval(max, [1, 2])] payload"),
+    (0, "{operator} {v}", at(v="{a}$FOO<ENV:FOO>"), "{a} $FOO {a}$FOO<ENV:FOO>"),
+    (0, "{n:0$WIDTH}", {}, "0007"),
+    (0, "$<BRACES>", {}, "{a} {{a}} $FOO <ENV:FOO> <a> bpsEval(max, [1, 2])"),
+    (0, "bpsEval(len, '$QUOTES $BRACES')", {}, "63"),
+    (0, 'bpsEval(str, "$QUOTES")', {}, 'it\'s "{a}" \\n'),
+    (0, "bpsEval(max, [$NUMBER, {n}])", {}, "12"),
     (27, "v=bpsEval(max, [1, {n}])", {}, "v=7"),
     (0, "v=bpsEval(os.getcwd, 1)", {}, "v=bpsEval(os.getcwd, 1)"),
     # Other spellings, where the variable exists.
@@ -102,8 +118,11 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("row", "text", "options", "expected"), TEXTS)
 def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: str) -> None:
-    config = with_values(text=text, none=None, flag=True, list=[1, "x"])
-    found = config.search("text", Scope(env=ENV, **options))
+    computed = make_layer({"operator": "{a} $FOO"}, "computed", LayerRank.DEFAULTS)
+    written = make_layer(
+        BASE | {"text": text, "flag": True, "list": [1, "x"], "outer": "[$BRACES]"}, "test", LayerRank.FILE
+    )
+    found = Config(merge_layers([computed, written])).search("text", Scope(env=ENV, **options))
     assert (found.is_found, found.value) == (True, expected)
 
 
@@ -112,6 +131,55 @@ def test_the_number_of_an_attempt_is_known_to_attempts_alone() -> None:
     with pytest.raises(UndefinedVariableError, match="number of an attempt"):
         config.search("text", Scope(env=ENV))
     assert with_values(text="{wmsAttemptNum}", wmsAttemptNum=7).search("text").value == "7", "one of the user's own"
+
+
+@pytest.mark.parametrize("text", ["{none}", "a {outer}", "{none:03}", "<none>"])
+def test_null_is_no_text(text: str) -> None:
+    config = with_values(text=text, none=None, outer="{none}")
+    with pytest.raises(ConfigError, match=r"'\{none\}' has no value: 'none' is null"):
+        config.search("text")
+
+
+def test_options_of_commands_of_bps_may_be_null() -> None:
+    assert with_values(text="[{extraRunQuantumOptions}]", extraRunQuantumOptions=None).search("text").value == "[]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wc -c <raw>count.txt",
+        "wc -c <raw> count.txt",
+        "wc -c <raw>{out}",
+        "wc <raw>>x",
+        "wc <raw>&2",
+        "wc <raw>| x",
+        "sh -c 'wc <raw>x'",
+        "a_<raw>.txt",
+        "{nested}",
+    ],
+)
+def test_a_name_in_angle_brackets_that_may_be_redirections_is_refused(text: str) -> None:
+    scope = Scope(is_shell_line=True)
+    interpolator = Interpolator(with_values(raw="x", out="y", nested="wc <raw>z"), scope)
+    with pytest.raises(ConfigError, match="'<raw>' may mean the variable 'raw' or two redirections of the shell"):
+        interpolator.template(text, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("echo <a>", "echo payload"),
+        ("echo <a> <n>; x", "echo payload 7; x"),
+        ("echo <a> && x", "echo payload && x"),
+        ("echo <a> > x", "echo payload > x"),
+        ("echo '<a>.txt' \"<n>.txt\"", "echo 'payload.txt' \"7.txt\""),
+        ("wc -c < a > count.txt", "wc -c < a > count.txt"),
+        ("wc -c <raw>count.txt", "wc -c <raw>count.txt"),
+    ],
+)
+def test_names_in_angle_brackets_in_a_line_for_the_shell(text: str, expected: str) -> None:
+    scope = Scope(is_shell_line=True, expand_env=False)
+    assert Interpolator(CONFIG, scope).template(text, None).render({}) == expected
 
 
 @pytest.mark.parametrize(
@@ -313,3 +381,8 @@ def test_random_templates_raise_only_our_errors(values: dict[str, Any], text: st
     except LongshoreError:
         return
     assert isinstance(found.value, str)
+
+
+def test_null_is_shown_as_it_is_written() -> None:
+    node = to_node(None, Origin("x"))
+    assert (quote_node(node), quoting_hint(node)) == ("'null'", 'Give it a value; an empty text is written "".')

@@ -11,15 +11,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.config.values.templates import (
+    Data,
     Field,
     Part,
     Template,
-    delay_env,
     expand_env,
     format_value,
     is_wms_name,
     join_parts,
     parts_text,
+    protect_data,
+    protect_text,
     split_fields,
     undelay_env,
     unparse_fields,
@@ -27,6 +29,7 @@ from longshore.config.values.templates import (
 from longshore.errors import ConfigError, LongshoreError, UndefinedVariableError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
+from longshore.plan.job_commands import substitute_inherited
 
 PARSED: list[tuple[str, list[Part]]] = [
     ("", []),
@@ -108,12 +111,16 @@ def test_expand_env(text: str, expected: str) -> None:
     assert expand_env(text, ENV) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("${FOO}/$BAR", "<ENV:FOO>/<ENV:BAR>"), ("$$(X) $(Y) $1", "$$(X) $(Y) $1"), ("$FOO/{a}", "<ENV:FOO>/{a}")],
-)
-def test_delay_env(text: str, expected: str) -> None:
-    assert delay_env(text) == expected
+PIECES = st.sampled_from(["<", "E", "ENV:", "HOME", ">", "FILE:", "x", "{f}"])
+
+
+@given(st.lists(PIECES), st.text("<EN:V>", max_size=8))
+def test_data_begins_no_placeholder(pieces: list[str], value: str) -> None:
+    # Every second piece is data, and the field's value is data too.
+    parts = join_parts(Data(piece) if number % 2 else "x<ENV:HOME>" for number, piece in enumerate(pieces))
+    shown = "".join(str(part) if isinstance(part, Data) else str(part).replace("<ENV:HOME>", "/home") for part in parts)
+    text = Template(protect_data((*parts, Field("f")))).render({"f": value}, quote=protect_text)
+    assert substitute_inherited({"V": text}, {"HOME": "/home"}) == {"V": shown + value}
 
 
 def test_delayed_env_for_the_shell() -> None:

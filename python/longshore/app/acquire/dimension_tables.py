@@ -12,7 +12,7 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import Template, parts_text
+from longshore.config.values.templates import Parts, Template, parts_text, plain_parts
 from longshore.errors import FilesError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files
@@ -35,7 +35,7 @@ def read_tables(
     read: list[Path] = []
     for needed in needed_files(node):
         if needed.kind is FileKind.TABLE:
-            name = _expand_name(configuration, needed)
+            name = parts_text(_expand_name(configuration, needed))
             try:
                 path, text = _read_text(configuration, name, needed.origin, static)
             except FilesError as error:
@@ -65,11 +65,12 @@ def _glob_table(configuration: Configuration, needed: NeededFile, static: Static
         if paths:
             return capture_values(pattern, paths, needed.origin)
     if static is not None:
-        raise LeftOutError(f"the tasks by the files that match {quote_value(pattern)}, and their jobs: no file does")
+        shown = quote_value(parts_text(pattern))
+        raise LeftOutError(f"the tasks by the files that match {shown}, and their jobs: no file does")
     return capture_values(pattern, (), needed.origin)
 
 
-def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
+def _expand_name(configuration: Configuration, needed: NeededFile) -> Parts:
     """Return the name of a needed file with its variables replaced; undefined variables are captured."""
     free: frozenset[str] = frozenset()
     if needed.kind is FileKind.GLOB:
@@ -78,8 +79,7 @@ def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
             for name in captured_names(needed.name)
             if configuration.config.lookup(name, configuration.scope()) is None
         )
-    template = make_template(configuration, Node(needed.name, needed.origin), free)
-    return parts_text(template.parts)
+    return _interpolate(configuration, Node(needed.name, needed.origin), free)
 
 
 def make_template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
@@ -87,7 +87,10 @@ def make_template(configuration: Configuration, text: Node, names: frozenset[str
 
     Raises `UndefinedVariableError` for a name that nothing defines: left out, it would give paths nobody meant.
     """
+    return Template(plain_parts(_interpolate(configuration, text, names)), text.origin)
 
+
+def _interpolate(configuration: Configuration, text: Node, names: frozenset[str]) -> Parts:
     def undefined(name: str, origin: Origin | None) -> str:
         raise UndefinedVariableError(
             f"{quote_value(str(text.value))} uses '{{{name}}}', which nothing defines",
@@ -97,4 +100,4 @@ def make_template(configuration: Configuration, text: Node, names: frozenset[str
         )
 
     scope = replace(configuration.scope(), free=names, undefined=undefined)
-    return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
+    return Interpolator(configuration.config, scope).parts(str(text.value), text.origin)

@@ -34,6 +34,7 @@ from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
 from longshore.config.profile.notices import SECTION, read_notices
 from longshore.config.profile.retry_rules import ValueReader, parse_signals
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
 from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.values.search import Config
@@ -248,14 +249,26 @@ def _checked_run_name(configuration: Configuration, *, is_static: bool) -> str:
                 origin=configuration.origin(key),
                 hint="Programs that read the path line by line would not find it.",
             )
-    variable = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
+    variable = _unset_variable(configuration, "submitPath")
     if variable and not is_static:
         raise ConfigError(
-            f"'submitPath' uses '{variable[0]}', which is not in the environment",
+            f"'submitPath' uses '{variable}', which is not in the environment",
             origin=configuration.origin("submitPath"),
             hint="Set the variable, or write the path out.",
         )
     return configuration.text("outputRun")
+
+
+def _unset_variable(configuration: Configuration, key: str) -> str:
+    """Return a reference to the environment that stays in the text of a key; the value of a variable has none."""
+    scope = configuration.scope()
+    hit = configuration.config.lookup(key, scope)
+    if hit is None or not isinstance(hit.value, str) or hit.is_data:
+        return ""
+    parts = Interpolator(configuration.config, scope).parts(hit.value, hit.origin)
+    written = (part for part in parts if type(part) is str)
+    found = (re.search(r"\$\{?[A-Za-z_]\w*\}?", part) for part in written)
+    return next((each[0] for each in found if each), "")
 
 
 def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:

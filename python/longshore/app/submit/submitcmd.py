@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from longshore.app.submit.shared_outputs import check_shared_outputs, planned_ou
 from longshore.app.submit.stages import advance_run, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
+from longshore.config.profile.command_lines import split_words
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, map_items
 from longshore.config.values.search import Config
@@ -155,7 +155,7 @@ def _read_script(run: ResolvedRun) -> _Script:
     )
     arguments = _required_text(section, "arguments")
     try:
-        words = tuple(shlex.split(text(named, arguments)))
+        words = split_words(named.parts(str(arguments.value), arguments.origin))
     except ValueError as error:
         raise ConfigError(
             f"'customJob.arguments' cannot be split into words: {error}", origin=arguments.origin

@@ -16,7 +16,7 @@ from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Marker, Node, plain_value
 from longshore.config.values.scope import RawValue, Scope
 from longshore.config.values.search import SECTIONS, Config, is_delimited
-from longshore.config.values.templates import Field, expand_env, rewrite_angled_env, split_angled, split_fields
+from longshore.config.values.templates import Field, expand_env, rewrite_angled_env, split_angled, split_variables
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean, nearest
 from longshore.model.values import JsonSchema, YamlValue
@@ -239,11 +239,11 @@ class _StepCollector:
         expanded = expand_env(rewrite_angled_env(text, self.scope.env), self.scope.env)
         if expanded != text:
             yield InterpolationStep(kind=StepKind.ENVIRONMENT, depth=depth, name=name, text=expanded)
-        for variable in dict.fromkeys(self._variables(expanded)):
+        for variable in dict.fromkeys(self._variables(text)):
             yield from self._variable(variable, depth + 1)
 
     def _variables(self, text: str) -> Iterator[str]:
-        for piece in split_fields(text):
+        for piece in split_variables(text, lambda _name, written: written):
             if isinstance(piece, Field):
                 yield piece.name
             elif "<" in piece:
@@ -260,7 +260,11 @@ class _StepCollector:
             shown = self._expander.template(f"{{{name}}}", None).render({})
             yield InterpolationStep(kind=StepKind.UNDEFINED, depth=depth, name=name, text=shown)
             return
-        if isinstance(hit.value, str) and any(mark in hit.value for mark in ("{", "<", "$", BPS_EVAL)):
+        if (
+            isinstance(hit.value, str)
+            and not hit.is_data
+            and any(mark in hit.value for mark in ("{", "<", "$", BPS_EVAL))
+        ):
             yield from self.of(name, hit, depth)
         value = Interpolator(self.config, self.scope).value(name, hit)
         yield InterpolationStep(kind=StepKind.VARIABLE, depth=depth, name=name, text=str(value), origin=hit.origin)

@@ -10,6 +10,7 @@ import msgspec
 
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue
+from longshore.config.values.templates import protect_text
 from longshore.errors import ConfigError
 from longshore.model.wording import quote_value
 from longshore.model.workflow.attempt_rules import JobRules
@@ -161,7 +162,9 @@ class ClusterProfile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             part = self.parts[label]
             key = f"environment.{name}"
             if name in part.environment:
-                found.setdefault(part.environment[name].render(values), (label, part.origins.get(key)))
+                found.setdefault(
+                    part.environment[name].render(values, quote=protect_text), (label, part.origins.get(key))
+                )
             elif name in part.settings.environment:
                 found.setdefault(part.settings.environment[name], (label, part.origins.get(key)))
         return str(_single_value(f"environment.{name}", self.name, [(value, *place) for value, place in found.items()]))

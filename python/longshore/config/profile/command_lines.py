@@ -11,19 +11,24 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from longshore.config.profile.placeholder_advice import placeholder_advice
-from longshore.config.values.interpolate import Interpolator
+from longshore.config.values.interpolate import Interpolator, is_optional
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, to_node
 from longshore.config.values.quantities import parse_bool
 from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
-from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, shell_contexts
+from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, is_value, shell_contexts
 from longshore.config.values.templates import (
     WMS_HINT,
+    Data,
     Field,
+    Parts,
     Template,
-    expand_env,
+    Word,
     is_wms_name,
+    parts_text,
+    plain_parts,
+    protect_data,
     split_fields,
     undelay_env,
 )
@@ -39,23 +44,26 @@ class ShellLine(Template, frozen=True, eq=False, dict=True):
 
     @cached_property
     def contexts(self) -> tuple[ShellContext, ...]:
-        """Quotation marks around each field."""
+        """Quotation marks around each value."""
         return shell_contexts(self.parts)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether no field is in quotation marks."""
-        return all(context == PLAIN for context in self.contexts)
+        """Whether all values are fields, and none of them is in quotation marks."""
+        return not any(isinstance(part, Word) for part in self.parts) and all(
+            context == PLAIN for context in self.contexts
+        )
 
     def names_in(self, quotation: Quotation) -> Iterator[str]:
         """Names of the fields that stand there."""
-        fields = (part for part in self.parts if isinstance(part, Field))
-        for part, context in zip(fields, self.contexts, strict=True):
-            if context.quotation is quotation:
+        values = filter(is_value, self.parts)
+        for part, context in zip(values, self.contexts, strict=True):
+            if isinstance(part, Field) and context.quotation is quotation:
                 yield part.name
 
 
-_OPTIONAL_NAMES: Final = frozenset({"inCollection", "dataQuery"})
+_PRIVATE: Final = re.compile("\ue000([0-9]+)\ue001")
+"""Stands for data while a line is divided into words."""
 _PROGRAM: Final = re.compile(
     r"\$(?:\{(?P<braced>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)\}|(?P<bare>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)(?=/))"
     r"/bin/(?P<program>pipetask|butler)(?![\w./-])"
@@ -103,16 +111,25 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
     if not isinstance(hit.value, list):
         line = interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
         # Tasks of quantum graphs have no command of their own, and lines for them are as in BPS.
-        return line if default is None else ShellLine(line.parts, line.origin)
+        return Template(plain_parts(line.parts), line.origin) if default is None else line
     undefined = partial(_undefined_in_command, config=config, scope=scope)
     interpolator = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy, of_attempts=True))
-    templates = (interpolator.template(str(node.value), node.origin) for node in nodes)
-    return tuple(_map_literals(template, partial(replace_program_paths, env=scope.env)) for template in templates)
+    return tuple(
+        Template(
+            protect_data(
+                _map_literals(
+                    interpolator.parts(str(node.value), node.origin), partial(replace_program_paths, env=scope.env)
+                )
+            ),
+            node.origin,
+        )
+        for node in nodes
+    )
 
 
 def interpolate_shell_line(
     text: str, origin: Origin | None, config: Config, scope: Scope, *, lazy: bool = True
-) -> Template:
+) -> ShellLine:
     """Interpolate a shell command for a job.
 
     With `lazy`, environment variables are left to the job's shell.
@@ -123,9 +140,9 @@ def interpolate_shell_line(
         The line uses an undefined variable.
     """
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    own = replace(scope, undefined=undefined, expand_env=not lazy, of_attempts=True)
-    line = Interpolator(config, own).template(text, origin)
-    return _map_literals(line, lambda part: _shell_program_paths(undelay_env(part)))
+    own = replace(scope, undefined=undefined, expand_env=not lazy, of_attempts=True, is_shell_line=True)
+    line = Interpolator(config, own).parts(text, origin)
+    return ShellLine(_map_literals(line, lambda part: _shell_program_paths(undelay_env(part))), origin)
 
 
 def read_command_words(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
@@ -143,15 +160,30 @@ def read_command_words(config: Config, key: str, scope: Scope) -> tuple[str, ...
     if not isinstance(hit.value, str):
         raise ConfigError(f"'{key}' must be text, not {quote_value(hit.plain_value())}", origin=hit.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    expander = Interpolator(config, replace(scope, undefined=undefined, expand_env=False))
-    line = undelay_env(expander.template(hit.value, hit.origin, name=key).render({}))
-    line = expand_env(replace_program_paths(line, scope.env), scope.env)
+    parts = Interpolator(config, replace(scope, undefined=undefined)).parts(hit.value, hit.origin, name=key)
+    parts = _map_literals(parts, partial(replace_program_paths, env=scope.env))
     try:
-        return tuple(shlex.split(line))
+        return split_words(parts)
     except ValueError as error:
         raise ConfigError(
-            f"'{key}' cannot be divided into words: {str(error).lower()} in {quote_value(line)}", origin=hit.origin
+            f"'{key}' cannot be divided into words: {str(error).lower()} in {quote_value(parts_text(parts))}",
+            origin=hit.origin,
         ) from None
+
+
+def split_words(parts: Parts) -> tuple[str, ...]:
+    """Divide a line into words as a shell does; blanks and quotation marks in data divide nothing.
+
+    Raises
+    ------
+    ValueError
+        The quotation marks of the line do not match.
+    """
+    data = [part for part in parts if isinstance(part, Data)]
+    # A sign for private use is an ordinary letter of a word.
+    numbered = iter(range(len(data)))
+    line = "".join(f"\ue000{next(numbered)}\ue001" if isinstance(part, Data) else str(part) for part in parts)
+    return tuple(_PRIVATE.sub(lambda found: data[int(found[1])], word) for word in shlex.split(line))
 
 
 def replace_program_paths(text: str, env: Mapping[str, str]) -> str:
@@ -186,14 +218,14 @@ def _refuse_collection(node: Node, config: Config, scope: Scope) -> None:
         )
 
 
-def _map_literals(template: Template, change: Callable[[str], str]) -> Template:
-    return Template(tuple(change(part) if isinstance(part, str) else part for part in template.parts), template.origin)
+def _map_literals(parts: Parts, change: Callable[[str], str]) -> Parts:
+    """The parts with the texts changed that a user wrote."""
+    return tuple(change(part) if type(part) is str else part for part in parts)
 
 
 def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
     """Replacement of an undefined variable in a command: empty where BPS's commands rely on that."""
-    extra = name.startswith("extra") and name.endswith("Options")
-    if extra or name.endswith("PreCmdOpts") or name in _OPTIONAL_NAMES:
+    if is_optional(name):
         return empty_text(name, origin)
     if is_wms_name(name):
         raise UndefinedVariableError(

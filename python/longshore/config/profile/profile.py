@@ -135,7 +135,7 @@ class _Compiler:
             scope, current={**scope.current, **label_values}, free=frozenset(scope.free).difference(label_values)
         )
         self._shared_interpolator = Interpolator(self.config, shared)
-        self._line_interpolator = Interpolator(self.config, replace(shared, of_attempts=True))
+        self._line_interpolator = Interpolator(self.config, replace(shared, of_attempts=True, is_shell_line=True))
 
     def choose_section(self, choice_key: str, key: str, name: YamlValue) -> None:
         """Choose one more section for the searches that follow, by its name or the value of a key."""
@@ -319,12 +319,12 @@ class _Compiler:
         return evaluate_amount(found, origin) if isinstance(found, str) else found
 
     def _interpolate(
-        self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator
+        self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator, *, starts_later: bool = False
     ) -> Template | YamlValue:
         """An interpolated value, or a template where it varies per job."""
         if not isinstance(value, str):
             return value
-        template = values.template(value, origin, name=key)
+        template = values.template(value, origin, name=key, starts_later=starts_later)
         return template if template.names else template.render({})
 
     def _resources(self, key: str, hit: RawValue, per_job: dict[str, Template]) -> dict[str, int]:
@@ -363,7 +363,7 @@ class _Compiler:
             if node.value is None:
                 continue  # null removes the value of a weaker section
             self.origins[f"environment.{name}"] = node.origin
-            value = self._interpolate(f"environment.{name}", plain_value(node), node.origin, delayed)
+            value = self._interpolate(f"environment.{name}", plain_value(node), node.origin, delayed, starts_later=True)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
                 templates[name] = value

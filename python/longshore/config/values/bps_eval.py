@@ -10,6 +10,7 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
+from longshore.config.values.templates import Data
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.wording import quote_value
@@ -32,6 +33,7 @@ PURE_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
 """Functions without side effects, evaluated wherever a value is read; literal arguments can do no harm."""
 
 _CALL_START = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
+_CALL_BEGIN = re.compile(r"bpsEval\s*\(")
 _WHOLE_CALL = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
 _MAX_CALL_LENGTH: Final = 10_000
 """Maximum characters of one call: the parser of literals needs far more memory than the text."""
@@ -86,14 +88,37 @@ def evaluate_calls(text: str, origin: Origin | None, caller: FunctionCaller | No
     ConfigError
         A call cannot be parsed, or the function refuses its arguments.
     """
-    if BPS_EVAL not in text:
+    return "".join(evaluated_parts(text, origin, caller, depth=depth)) if BPS_EVAL in text else text
+
+
+def open_quotation(text: str) -> str | None:
+    """Quotation mark that is open where a text ends within a call; empty for none, ``None`` outside of calls."""
+    start = text.rfind(BPS_EVAL)
+    while start >= 0:
+        opened = _CALL_BEGIN.match(text, start)
+        if opened and (found := _scan_call(text, opened.end()))[0] < 0:
+            return found[1]
+        start = text.rfind(BPS_EVAL, 0, start)
+    return None
+
+
+def quote_argument(text: str, mark: str) -> str:
+    """Write data within a quotation mark of a call's arguments, so that it is exactly the data."""
+    if not mark and BPS_EVAL not in text:
         return text
+    within = mark or "'"
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace(within, f"\\{within}")
+    # Nothing in data is a call.
+    escaped = escaped.replace(BPS_EVAL, f"\\x{ord(BPS_EVAL[0]):02x}{BPS_EVAL[1:]}")
+    return escaped if mark else f"'{escaped}'"
+
+
+def evaluated_parts(
+    text: str, origin: Origin | None, caller: FunctionCaller | None, *, depth: int = 0
+) -> Iterator[str]:
+    """The texts around the calls, and the results of these as `Data`; see `evaluate_calls`."""
     if depth > _MAX_DEPTH:
         raise ConfigError(f"'{BPS_EVAL}' stands in itself more than {_MAX_DEPTH} deep", origin=origin)
-    return "".join(_evaluated_pieces(text, origin, caller, depth))
-
-
-def _evaluated_pieces(text: str, origin: Origin | None, caller: FunctionCaller | None, depth: int) -> Iterator[str]:
     at = 0
     while (start := text.find(BPS_EVAL, at)) >= 0:
         yield text[at:start]
@@ -105,7 +130,7 @@ def _evaluated_pieces(text: str, origin: Origin | None, caller: FunctionCaller |
             yield call_text
         else:
             call = _make_call(name, inner, call_text, origin)
-            yield str(call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else call_text)
+            yield Data(call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else call_text)
         at = end
     yield text[at:]
 
@@ -160,6 +185,11 @@ def _split_call(text: str, start: int, origin: Origin | None) -> tuple[int, str,
 
 def _closing_index(text: str, at: int) -> int:
     """Index of the closing parenthesis, quoted text skipped; negative where it is missing."""
+    return _scan_call(text, at)[0]
+
+
+def _scan_call(text: str, at: int) -> tuple[int, str]:
+    """Index of the closing parenthesis, and the quotation mark that is open where it is missing."""
     depth = 1
     quote = ""
     while at < len(text):
@@ -176,9 +206,9 @@ def _closing_index(text: str, at: int) -> int:
         elif character == ")":
             depth -= 1
             if not depth:
-                return at
+                return at, ""
         at += 1
-    return -1
+    return -1, quote
 
 
 def _make_call(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> FunctionCall:

@@ -35,6 +35,10 @@ PACKAGED_LAYERS = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
 """Layers shipped with packages, not written for this run or this machine."""
 
 
+COMPUTED_LAYERS = frozenset({"computed", "bps_defined", "run directory", "backendOptions", "--site-path"})
+"""`Layer.name` of values that no person wrote as configuration, such as the name of a file: their texts are data."""
+
+
 class Marker(Enum):
     """Markers that can replace a value in a tree."""
 

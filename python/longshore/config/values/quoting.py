@@ -14,6 +14,8 @@ _WORD: Final = re.compile(r"[A-Za-z_][\w.:]*")
 def quote_node(node: Node) -> str:
     """Return a value in quotes, as it was written: ``yes``, not the truth value that it is."""
     name = _placeholder(node)
+    if node.value is None:
+        return "'null'"
     return quote_value(f"{{{name}}}" if name else node.written or plain_value(node))
 
 
@@ -21,6 +23,8 @@ def quoting_hint(node: Node) -> str:
     """Return how to write a value that is meant as text."""
     if name := _placeholder(node):
         return f"Quote it: '{{{name}}}'. Without quotation marks a brace opens a map."
+    if node.value is None:
+        return 'Give it a value; an empty text is written "".'
     word = node.written or (str(node.value).lower() if isinstance(node.value, bool) else "")
     if word:
         return f"Quote it if the word is meant: '{word}'."

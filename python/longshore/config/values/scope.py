@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from longshore.config.values.merge import Node, NodeValue, plain_value
+from longshore.config.values.merge import COMPUTED_LAYERS, Node, NodeValue, plain_value
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
@@ -25,6 +25,11 @@ class RawValue(msgspec.Struct, frozen=True):
     def origin(self) -> Origin | None:
         """Where it was written; ``None`` for a value from outside the configuration."""
         return self.node.origin if self.node else None
+
+    @property
+    def is_data(self) -> bool:
+        """Whether nothing in it is a variable: it was computed, and not written as configuration."""
+        return self.node is None or (not self.node.origin.line and self.node.origin.file in COMPUTED_LAYERS)
 
     def plain_value(self) -> YamlValue:
         """The value as ordinary maps, lists and scalars."""
@@ -60,6 +65,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         Handler of undefined variables.
     of_attempts
         Whether the text is one that each attempt of a job gets anew: a command or a variable of its environment.
+    is_shell_line
+        Whether the text is a line for a shell, in which ``<name>`` can be a redirection.
     """
 
     current: Mapping[str, YamlValue] = msgspec.field(default_factory=dict)
@@ -71,6 +78,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     free: Collection[str] = ()
     undefined: UndefinedHandler = empty_text
     of_attempts: bool = False
+    is_shell_line: bool = False
 
 
 DEFAULT_SCOPE: Final = Scope()

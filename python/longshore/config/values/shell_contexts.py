@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.templates import Part
+from longshore.config.values.templates import Field, Part, Word
 
 
 class Quotation(Enum):
@@ -58,12 +58,17 @@ class _LostError(Exception):
 
 
 def shell_contexts(parts: tuple[Part, ...]) -> tuple[ShellContext, ...]:
-    """Return the context of each field of a line, in order.
+    """Return the context of each value of a line, in order.
 
     In a here-document, after backquotes, and after expansions with quotation marks of their own, it is unknown.
     """
-    text = "".join(part.replace(_FIELD, " ") if isinstance(part, str) else _FIELD for part in parts)
+    text = "".join(_FIELD if is_value(part) else str(part).replace(_FIELD, " ") for part in parts)
     return tuple(_Scanner(text).contexts())
+
+
+def is_value(part: Part) -> bool:
+    """Tell whether a part of a line is one value to the shell, and no text of the line's own."""
+    return isinstance(part, Field | Word)
 
 
 class _Scanner:

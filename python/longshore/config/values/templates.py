@@ -38,21 +38,46 @@ class Field(msgspec.Struct, frozen=True, gc=False):
         return f"{{{self.name}:{self.spec}}}" if self.spec else f"{{{self.name}}}"
 
 
+class Data(str):
+    """Text that came from outside of what a user wrote: nothing in it is a variable, a call or a placeholder."""
+
+    __slots__ = ()
+
+
+class Word(Data):
+    """Data that is one word in a line for the shell, such as the name of a file."""
+
+    __slots__ = ()
+
+
 Part: TypeAlias = str | Field
 Parts: TypeAlias = tuple[Part, ...]
+EnvExpander: TypeAlias = Callable[[str, str], str]
+"""Text for a reference to an environment variable, by its name and the reference as written."""
 
-_TOKEN = re.compile(
+LESS_THAN: Final = "<ENV:LONGSHORE_JOB_LESS_THAN>"
+"""A sign ``<`` that begins no placeholder, in a text whose placeholders are substituted when its job starts."""
+
+_BRACES = (
     r"\{\{|\}\}"
     # `${` belongs to the environment or the shell, unless the brace is doubled.
     r"|\$\{(?!\{)"
     r"|\{(?P<name>[^\W\d]\w*(?P<column>\.[^\W\d]\w*)?|\.[^\W\d][\w+-]*(?:\.[\w+-]+)*)(?::(?P<spec>[^{}]*))?\}"
     r"|[{}]"
 )
+_TOKEN = re.compile(_BRACES)
+_TOKEN_OR_ENV = re.compile(
+    r"(?a:(?P<escaped>\$\$)|(?P<env>\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\}|<(?P<angled>[A-Za-z_]\w*)>)"
+    r"|<ENV:(?P<delayed>[A-Za-z_]\w*)>))|" + _BRACES
+)
 _VARIABLE = re.compile(r"\$\$|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})", re.ASCII)
 _DELAYED = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 _ANGLED = re.compile(r"(?<!\$)<([^\W\d]\w*)>")
 _ANGLED_ENV = re.compile(r"\$<([A-Za-z_]\w*)>", re.ASCII)
 _WMS_NAME = re.compile(r"wms[A-Z]\w*")
+_UNFINISHED = r"<(?=(?:E(?:N(?:V(?::\w*)?)?)?|F(?:I(?:L(?:E(?::[^<>]*)?)?)?)?|W(?:M(?:S(?::\w*)?)?)?)?\Z)"
+_PLACEHOLDER_END = re.compile(_UNFINISHED)
+_PLACEHOLDER_START = re.compile(r"<(?=ENV:|FILE:|WMS:)|" + _UNFINISHED)
 _LONG_NUMBER = re.compile(r"\d{5}")
 
 
@@ -66,6 +91,16 @@ def split_fields(text: str, columns: Collection[str] = ()) -> Parts:
     if "{" not in text and "}" not in text:
         return (text,) if text else ()
     return join_parts(part for part, _ in _pieces(text, columns))
+
+
+def split_variables(text: str, expand: EnvExpander, columns: Collection[str] = ()) -> Parts:
+    """Split a text as `split_fields` does, and replace its references to the environment.
+
+    Both happen in one pass, so that the value of a variable is never read as a template.
+    """
+    if "$" not in text and "<ENV:" not in text:
+        return split_fields(text, columns)
+    return join_parts(part for part, _ in _pieces(text, columns, expand))
 
 
 def column_names(text: str) -> Iterator[str]:
@@ -88,17 +123,21 @@ def substitute_values(text: str, values: Mapping[str, object], origin: Origin | 
     )
 
 
-def _pieces(text: str, columns: Collection[str] = ()) -> Iterator[tuple[Part, str]]:
-    """Literals and fields, each with its text as written."""
+def _pieces(text: str, columns: Collection[str] = (), expand: EnvExpander | None = None) -> Iterator[tuple[Part, str]]:
+    """Literals and fields, each with its text as written; with `expand`, references to the environment are replaced."""
+    tokens = _TOKEN_OR_ENV if expand else _TOKEN
     at = 0
     # Open braces that are text: their closing braces are text as well, even two together, as in
     # `{for (i in a) {print i}}`.
     open_braces = 0
-    while token := _TOKEN.search(text, at):
+    while token := tokens.search(text, at):
         yield (literal := text[at : token.start()]), literal
         at = token.end()
         found = token.group()
-        if token["column"] and token["name"] not in columns:
+        if expand and (token["env"] or token["escaped"]):
+            name = token["bare"] or token["braced"] or token["angled"] or token["delayed"]
+            yield (expand(name, found) if name else found), found
+        elif token["column"] and token["name"] not in columns:
             at = token.start() + 1
             open_braces += 1
             yield "{", "{"
@@ -119,20 +158,50 @@ def _pieces(text: str, columns: Collection[str] = ()) -> Iterator[tuple[Part, st
 
 
 def join_parts(parts: Iterable[Part]) -> Parts:
-    """Join neighbouring literals and drop empty ones."""
+    """Join neighbouring literals and drop empty ones; `Data` stays apart."""
     merged_parts: list[Part] = []
     literal: list[str] = []
     for part in parts:
-        if isinstance(part, str):
+        if type(part) is str:
             literal.append(part)
             continue
         if text := "".join(literal):
             merged_parts.append(text)
         literal = []
-        merged_parts.append(part)
+        if part:
+            merged_parts.append(part)
     if text := "".join(literal):
         merged_parts.append(text)
     return tuple(merged_parts)
+
+
+def plain_parts(parts: Iterable[Part]) -> Parts:
+    """The parts with `Data` as ordinary literals."""
+    return join_parts(str(part) if isinstance(part, Data) else part for part in parts)
+
+
+def protect_data(parts: Parts) -> Parts:
+    """The parts as ordinary literals, in which no data begins a placeholder.
+
+    For texts whose ``<ENV:NAME>`` and ``<FILE:name>`` are substituted when the job starts.
+    """
+    last = len(parts) - 1
+    return join_parts(
+        part
+        if isinstance(part, Field)
+        else protect_text(part)
+        if isinstance(part, Data)
+        # With what follows, the end of a literal may begin one.
+        else _PLACEHOLDER_END.sub(LESS_THAN, part)
+        if number < last
+        else part
+        for number, part in enumerate(parts)
+    )
+
+
+def protect_text(text: str) -> str:
+    """Write a text so that nothing in it, nor with what follows, begins a placeholder."""
+    return _PLACEHOLDER_START.sub(LESS_THAN, text) if "<" in text else text
 
 
 def unparse_fields(parts: Iterable[Part]) -> str:
@@ -184,16 +253,6 @@ def angled_names(text: str, env: Mapping[str, str]) -> Iterator[tuple[str, bool]
     """Each ``<name>`` of a text, and each ``$<NAME>`` without an environment variable, and whether it is the latter."""
     yield from ((found[1], False) for found in _ANGLED.finditer(text))
     yield from ((found[1], True) for found in _ANGLED_ENV.finditer(text) if found[1] not in env)
-
-
-def delay_env(text: str) -> str:
-    """Rewrite environment variables as ``<ENV:NAME>``, to be expanded where the job runs."""
-
-    def delayed(found: re.Match[str]) -> str:
-        name = found["bare"] or found["braced"]
-        return f"<ENV:{name}>" if name else found.group()
-
-    return _VARIABLE.sub(delayed, text)
 
 
 def undelay_env(text: str) -> str:

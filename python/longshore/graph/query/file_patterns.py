@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from longshore.config.values.templates import Field, Parts, split_fields
+from longshore.config.values.templates import Data, Field, Parts, parts_text, split_fields
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.query.tables import Table, Value, parse_numbers
 from longshore.model.wording import escaped_name, is_utf8, quote_value, shell_name
@@ -15,42 +16,49 @@ from longshore.origin import Origin
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
 
 
-def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]:
+def captured_names(pattern: str | Parts, origin: Origin | None = None) -> dict[str, str]:
     """Names that a pattern captures, in its order, with their format specifications.
 
     Raises `ConfigError` if two captures touch, so that the end of the first is ambiguous, or a name has two formats.
     """
     names: dict[str, str] = {}
     before: object = ""
-    for part in split_fields(pattern):
+    parts = _split(pattern)
+    shown = quote_value(parts_text(parts))
+    for part in parts:
         if isinstance(part, Field):
             if part.name.startswith("."):
                 # A place in the configuration, which is filled in before files are looked for.
                 before = ""
                 continue
-            if isinstance(before, Field) or (isinstance(before, str) and before.endswith("*")):
-                message = f"in the pattern {quote_value(pattern)} nothing stands between '{before}' and '{part}'"
+            if isinstance(before, Field) or (type(before) is str and before.endswith("*")):
+                message = f"in the pattern {shown} nothing stands between '{before}' and '{part}'"
                 raise ConfigError(
                     message, origin=origin, hint="Put what ends the one and begins the other between them."
                 )
             if names.setdefault(part.name, part.spec) != part.spec:
-                message = f"the pattern {quote_value(pattern)} has two formats for '{part.name}'"
+                message = f"the pattern {shown} has two formats for '{part.name}'"
                 raise ConfigError(message, origin=origin)
-        elif isinstance(before, Field) and part.startswith("*"):
-            raise ConfigError(
-                f"in the pattern {quote_value(pattern)} nothing stands between '{before}' and '*'", origin=origin
-            )
+        elif isinstance(before, Field) and type(part) is str and part.startswith("*"):
+            raise ConfigError(f"in the pattern {shown} nothing stands between '{before}' and '*'", origin=origin)
         before = part
     return names
 
 
-def glob_pattern(pattern: str) -> str:
+def _split(pattern: str | Parts) -> Parts:
+    return split_fields(pattern) if isinstance(pattern, str) else pattern
+
+
+def glob_pattern(pattern: str | Parts) -> str:
     """Pattern for `glob.glob`, with ``*`` for each capture; it finds at least all matches."""
-    return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in split_fields(pattern))
+    return "".join(
+        "*" if isinstance(part, Field) else glob.escape(part) if isinstance(part, Data) else part.replace("[", "[[]")
+        for part in _split(pattern)
+    )
 
 
-def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
-    """Capture values from the names of files.
+def capture_values(pattern: str | Parts, paths: Iterable[str], origin: Origin | None = None) -> Table:
+    """Capture values from the names of files; `Data` in the pattern has no wildcards.
 
     ``{name}`` is a text without a slash, as short as possible; a repeated name must match the same text. A number
     format (``{exposure:06}``) makes the value a number. ``*``, ``?`` and ``**/`` are as in a shell. `paths` are the
@@ -59,19 +67,21 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     Raises `ConfigError` if the captures are ambiguous, and `GraphError` if nothing matches.
     """
     specs = captured_names(pattern, origin)
-    for part in split_fields(pattern):
+    parts = _split(pattern)
+    text = parts_text(parts)
+    for part in parts:
         if isinstance(part, Field) and part.name not in specs:
-            raise ConfigError(f"the pattern {quote_value(pattern)} cannot capture '{part}'", origin=origin)
-    matches = re.compile(_pattern_expression(split_fields(pattern)), re.DOTALL).fullmatch
+            raise ConfigError(f"the pattern {quote_value(text)} cannot capture '{part}'", origin=origin)
+    matches = re.compile(_pattern_expression(parts), re.DOTALL).fullmatch
     rows: dict[tuple[Value, ...], None] = {}
     for path in sorted(paths):
         if (found := matches(path)) and (row := _captured_row(found, specs)) is not None:
             if not path.isascii():
-                _refuse_undecodable(path, row, pattern, origin)
+                _refuse_undecodable(path, row, text, origin)
             rows[row] = None
     if not rows:
         raise GraphError(
-            f"no file matches {quote_value(pattern, 200)}",
+            f"no file matches {quote_value(text, 200)}",
             origin=origin,
             hint="'{name}' stands for a part of one file or folder name, without any slash.",
         )
@@ -79,7 +89,7 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     for (name, spec), cells in zip(specs.items(), zip(*rows, strict=True), strict=True):
         values = {} if spec else parse_numbers(set(cells))
         columns[name] = [values.get(cell, cell) for cell in cells]
-    return Table(name=pattern, columns=columns, origin=origin)
+    return Table(name=text, columns=columns, origin=origin)
 
 
 def _refuse_undecodable(path: str, row: Sequence[Value], pattern: str, origin: Origin | None) -> None:
@@ -141,6 +151,9 @@ def _part_expressions(parts: Parts) -> Iterator[tuple[str, bool]]:
         if isinstance(part, Field):
             yield (f"(?P={part.name})", False) if part.name in seen else (_capture_group(part.name), True)
             seen.add(part.name)
+            continue
+        if isinstance(part, Data):
+            yield re.escape(part), False
             continue
         for text in filter(None, _WILDCARD.split(part)):
             if text == "**/":
