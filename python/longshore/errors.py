@@ -166,9 +166,9 @@ class UnknownRunError(RunNotFoundError):
 class RunNotMeantError(RunNotFoundError):
     """``@last`` is a run that the user may not mean, and the command would change it; `path` is its directory."""
 
-    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+    def __init__(self, message: str, *, path: str, origin: Origin | None = None, hint: str = "") -> None:
         self.path = path
-        super().__init__(message, hint=hint)
+        super().__init__(message, origin=origin, hint=hint)
 
 
 class RunUnreadableError(RunNotFoundError):

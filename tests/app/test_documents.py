@@ -44,7 +44,15 @@ from longshore.config.values.merge import to_node
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.errors import ConfigError, CycleError, ErrorDetail, GraphCommandError, LongshoreError
+from longshore.errors import (
+    CodeRefusedError,
+    ConfigError,
+    CycleError,
+    ErrorDetail,
+    GraphCommandError,
+    LongshoreError,
+    RunNotMeantError,
+)
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.report import (
     Badput,
@@ -426,14 +434,25 @@ def error_classes(root: type[LongshoreError]) -> Iterator[type[LongshoreError]]:
         yield from error_classes(child)
 
 
+OWN_ARGUMENTS: dict[type[LongshoreError], dict[str, Any]] = {
+    CodeRefusedError: {"why": "is code"},
+    GraphCommandError: {"exit_status": 37},
+    RunNotMeantError: {"path": "/run"},
+}
+
+
 @pytest.mark.parametrize("error_class", list(error_classes(LongshoreError)))
 def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) -> None:
     if error_class is CycleError:
         check("error", error_document(CycleError(["a", "b", "a"])))
         return
-    own: dict[str, Any] = {"exit_status": 37} if error_class is GraphCommandError else {}
     for origin in (None, Origin("--set"), Origin("a.yaml", 1, 2, "user"), Origin("\udcff", 1, 2)):
-        check("error", error_document(error_class("'x' is wrong", origin=origin, hint="Write y.", **own)))
+        check(
+            "error",
+            error_document(
+                error_class("'x' is wrong", origin=origin, hint="Write y.", **OWN_ARGUMENTS.get(error_class, {}))
+            ),
+        )
 
 
 @pytest.mark.parametrize(

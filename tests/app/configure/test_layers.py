@@ -271,7 +271,8 @@ def test_an_unknown_site(here: Path) -> None:
     assert caught.value.message == "there is no site 'campsu'"
     assert str(caught.value.origin) == "run.yaml:1:14"
     assert "Did you mean 'campus'?" in caught.value.hint
-    assert f"{here}/home/longshore/sites" in caught.value.hint
+    assert "longshore site list" in caught.value.hint
+    assert f"{here}" not in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["../a", "a/b", ".a"])

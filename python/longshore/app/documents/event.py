@@ -31,6 +31,7 @@ _MEMBER_NAMES: Final[Mapping[str, str]] = {
     "v": "journal_format",
     "id": "wms_id",
     "s": "submission",
+    "up": "host_up_s",
 }
 """Names of fields of the journal in a document; others keep theirs."""
 _TIME_FIELDS: Final = frozenset({"at", "start", "end", "not_before"})
@@ -135,6 +136,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Version of the journal's format."""
     life: Ordinal | UnsetType = UNSET
     """Number of the engine's life."""
+    host_up_s: Seconds | UnsetType = UNSET
+    """Seconds since the host of the engine was started."""
     attempt: Ordinal | UnsetType = UNSET
     """Number of the attempt; in `retry`, of the next one."""
     exit_code: int | UnsetType = UNSET
