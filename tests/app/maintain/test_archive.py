@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import fcntl
+import gzip
+import io
 import os
+import tarfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
+from longshore.app.api import read_log
 from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.registry import adopt
 from longshore.app.inspect.run_list import RunQuery, list_runs
@@ -25,11 +31,19 @@ from longshore.app.runs.open_run import open_run
 from longshore.contract.context import RunPaths
 from longshore.engine.run import notifier_process
 from longshore.engine.rundir.notice_log import encode_notice_rules
-from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
+from longshore.errors import (
+    FilesError,
+    LongshoreError,
+    RunNotFoundError,
+    RunUnreadableError,
+    SubmissionRefusedError,
+    UsageError,
+)
 from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.model.run.states import JobState
 from longshore.world.archives.run_archive import write_archive
 from longshore.world.files.locks import take_lock
+from longshore.world.files.log_tail import read_tail
 from longshore.world.files.system import files
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.owner import Access, require_access
@@ -118,6 +132,7 @@ def test_what_would_be_lost_is_not_removed(written: WrittenRun, tmp_path: Path) 
     lines = written.journal.read_bytes().splitlines(keepends=True)
     written.journal.write_bytes(b"".join(lines[:-1]))
     written.run.status.unlink()
+    (written.run.journal / "end.json").unlink()
     with pytest.raises(SubmissionRefusedError, match="it is not over"):
         archive(written, tmp_path / "live.tar.xz")
 
@@ -374,8 +389,44 @@ def test_a_log_with_a_hole_takes_no_room_once_it_is_unpacked(written: WrittenRun
         file.write(b"end\n")
         file.truncate(60 << 20)
     unpacked = open_run(str(archive(written).path)).run.logs / "a" / "00" / "j0.1.log"
-    assert unpacked.read_bytes() == log.read_bytes()
+    assert b"".join(read_log(unpacked)) == log.read_bytes()
+    assert unpacked.stat().st_size == log.stat().st_size
     assert unpacked.stat().st_blocks * 512 < 8 << 20
+
+
+def test_only_the_end_of_a_long_log_is_unpacked_and_all_of_it_is_read(written: WrittenRun, tmp_path: Path) -> None:
+    log = written.run.logs / "a" / "00" / "j0.1.log"
+    log.write_bytes(b"".join(b"line %d\n" % number for number in range(30_000)))
+    unpacked = open_run(str(archive(written, tmp_path / "x.tar.gz").path)).run.logs / "a" / "00" / "j0.1.log"
+    assert unpacked.stat().st_blocks * 512 < 1 << 17
+    assert read_tail(unpacked, 2) == ("line 29998", "line 29999")
+    assert b"".join(read_log(unpacked)) == log.read_bytes()
+    assert b"".join(read_log(unpacked, tail=1)) == b"line 29999\n"
+
+
+def pack(path: Path, members: Iterable[tuple[str, bytes]]) -> Path:
+    output = io.BytesIO()
+    with tarfile.TarFile(fileobj=output, mode="w") as tar:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    path.write_bytes((gzip if path.suffix == ".gz" else bz2).compress(output.getvalue()))
+    return path
+
+
+def test_an_archive_with_more_than_a_run_of_so_many_jobs_has_is_refused(written: WrittenRun, tmp_path: Path) -> None:
+    card = ("run/run.json", written.run.card.read_bytes())
+    many = pack(tmp_path / "many.tar.gz", [card, *((f"run/logs/{number}", b"") for number in range(2_000))])
+    with pytest.raises(RunUnreadableError, match=r"its member 'logs/\d+' is one too many: it has 6 jobs"):
+        open_run(str(many))
+    large = pack(tmp_path / "large.tar.gz", [card, ("run/journal/0001.jsonl", bytes(64 << 20))])
+    with pytest.raises(RunUnreadableError, match=r"its files up to 'journal/0001\.jsonl' have 67,"):
+        open_run(str(large))
+    first = pack(tmp_path / "first.tar.bz2", [("run/run.json", bytes(64 << 20))])
+    with pytest.raises(RunUnreadableError, match=r"its files up to 'run\.json' have 67,"):
+        open_run(str(first))
+    assert not list((state_folder() / "archives").iterdir())
 
 
 def test_a_relative_output_needs_a_current_directory(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import io
+import lzma
 import os
 import random
 import tarfile
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.errors import RunUnreadableError
+from longshore.world.archives import run_archive
 from longshore.world.archives.archive_names import SUFFIXES
 from longshore.world.archives.run_archive import list_tree, read_archive, write_archive
 from longshore.world.files.system import files
@@ -95,7 +98,6 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
     return info
 
 
-@pytest.mark.parametrize("has_filters", [True, False])
 @pytest.mark.parametrize(
     ("strange", "why"),
     [
@@ -109,13 +111,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
         (member("run/run.json"), "comes twice"),
     ],
 )
-def test_a_strange_member_is_refused_and_named(
-    tmp_path: Path, strange: tarfile.TarInfo, why: str, has_filters: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not has_filters:
-        # As in Python 3.11.0 to 3.11.3.
-        for name in ("data_filter", "FilterError"):
-            monkeypatch.delattr(tarfile, name, raising=False)
+def test_a_strange_member_is_refused_and_named(tmp_path: Path, strange: tarfile.TarInfo, why: str) -> None:
     path = tmp_path / "x.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         tar.addfile(member("run/run.json"))
@@ -123,6 +119,83 @@ def test_a_strange_member_is_refused_and_named(
     with pytest.raises(RunUnreadableError, match=why) as raised:
         unpacked(path)
     assert f"'{strange.name}'" in raised.value.message
+
+
+def extended(**records: str) -> tarfile.TarInfo:
+    info = member("run/x")
+    info.pax_headers = {key.replace("__", "."): value for key, value in records.items()}
+    return info
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        *(extended(mtime=value) for value in ("inf", "nan", "-inf", "1e300", "")),
+        *(extended(size=value) for value in ("inf", "nan", "-1", "1e3", "9" * 30)),
+        extended(GNU__sparse__major="1"),
+        extended(path="run/./run.json"),
+        extended(path="run//run.json"),
+        extended(path="run/" + "x" * 5000),
+        extended(comment="x" * 100_000),
+        member("run/x", tarfile.GNUTYPE_SPARSE),
+        member("run/x", tarfile.CONTTYPE),
+        member("run/run.json/x"),
+        member("."),
+    ],
+    ids=lambda info: str(info.pax_headers or info.name)[:40],
+)
+def test_a_member_that_no_archive_of_a_run_has_is_damage(tmp_path: Path, strange: tarfile.TarInfo) -> None:
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member("run/run.json"))
+        tar.addfile(strange)
+    with pytest.raises(RunUnreadableError, match="is damaged, or none"):
+        unpacked(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_a_long_header_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    header = member("././@LongLink", kind)
+    header.size = 3 << 30
+    path = tmp_path / "x.tar.bz2"
+    path.write_bytes(bz2.compress(header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+    with pytest.raises(RunUnreadableError, match="is damaged, or none"):
+        unpacked(path)
+
+
+def test_nothing_is_behind_the_end(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}", "utf-8")
+    whole = packed(tmp_path / "run", ".tar.gz")
+    path = tmp_path / "x.tar.gz"
+    path.write_bytes(whole + whole)
+    with pytest.raises(RunUnreadableError, match="something follows its end"):
+        unpacked(path)
+
+
+def test_content_and_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log").write_bytes(bytes(8 << 20))
+    path = tmp_path / "x.tar.bz2"
+    path.write_bytes(packed(tmp_path / "run", ".tar.bz2"))
+    assert len(unpacked(path)["log"]) == 8 << 20
+    monkeypatch.setattr(run_archive, "_MOST_B", 1 << 20)
+    with pytest.raises(RunUnreadableError, match="far more content than its size allows"):
+        unpacked(path)
+    path = tmp_path / "x.tar.xz"
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]
+    path.write_bytes(lzma.compress(packed(tmp_path / "run", ".tar.gz"), filters=filters))
+    with pytest.raises(RunUnreadableError, match="Memory usage limit"):
+        unpacked(path)
+
+
+def test_the_card_is_the_first_member(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for name in ("journal", "run.json", "status.json"):
+        (tmp_path / "run" / name).touch()
+    path = tmp_path / "x.tar.gz"
+    path.write_bytes(packed(tmp_path / "run", ".tar.gz"))
+    assert [*unpacked(path)] == ["run.json", "journal", "status.json"]
 
 
 def test_links_and_pipes_are_listed_apart(tmp_path: Path) -> None:

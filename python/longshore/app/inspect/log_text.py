@@ -14,6 +14,7 @@ from longshore.model.wording import quote_value
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.read_file import open_to_read
 from longshore.world.regex_search import select_matching
+from longshore.world.runs.archived_runs import open_archived_log
 
 _CHUNK_B: Final = 1 << 20
 """Read size in bytes: a log may have no line feed in five gigabytes."""
@@ -27,7 +28,8 @@ def open_log(path: Path) -> int:
     Raises `RunNotFoundError` if it is missing, `RunUnreadableError` if it cannot be read or is no file.
     """
     try:
-        return open_to_read(path)
+        archived = open_archived_log(path)
+        return open_to_read(path) if archived is None else archived
     except FileNotFoundError:
         raise RunNotFoundError(
             f"the log '{path}' is not there", hint="The attempt never began to write, or the log was removed."

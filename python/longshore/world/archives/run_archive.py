@@ -1,7 +1,8 @@
 """Archives of directories: one compressed tar file, the same for the same content, and read with distrust.
 
 Members have the directory's name as their first part. A reader takes regular files and folders below it, and refuses
-all else: absolute paths, ``..``, links, devices, and files that come twice.
+all else: absolute paths, ``..``, two names of one place, links, devices, holes, and files that come twice. Headers are
+bounded before they are read, and all else is read as a stream.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
-from typing import IO, Final, cast
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -31,8 +32,28 @@ from longshore.world.files.raw_file import RawFile
 from longshore.world.files.read_file import open_stream
 from longshore.world.files.system import files
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _PIECE_B: Final = 1 << 20
-_DAMAGE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
+_MOST_HEADER_B: Final = 1 << 16
+"""Bytes of a header with a long name or further values."""
+_MOST_HEADERS: Final = 8
+"""Headers of one member."""
+_MOST_NAME_B: Final = 4095
+"""Bytes of a path on Linux."""
+_MOST_SIZE_B: Final = 1 << 62
+_MOST_DIGITS: Final = 19
+_MOST_TIME_S: Final = 1 << 40
+_MOST_B: Final = 4 << 30
+_MOST_RATIO: Final = 1000
+"""Bytes of content per byte of an archive, beyond `_MOST_B`: as many as a log of equal lines has."""
+_MOST_MEMORY_B: Final = 96 << 20
+"""Memory to decompress: ``xz -9`` needs 65 MiB."""
+_SHOWN_NAME: Final = 200
+CARD: Final = "run.json"
+"""File of a run that its archive begins with."""
+_DAMAGE: Final = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError, OverflowError)
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
@@ -81,7 +102,8 @@ def write_archive(
         _compressor(output, suffix) as stream,
         tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for name in list_tree(root, without=without)[0]:
+        # The card first: a reader bounds the rest by its number of jobs.
+        for name in sorted(list_tree(root, without=without)[0], key=lambda name: name != CARD):
             path = root / name
             status = path.lstat()
             member = tarfile.TarInfo(f"{root.name}/{name.rstrip('/')}")
@@ -129,7 +151,7 @@ def _map_damage(path: Path) -> Iterator[None]:
 class ArchiveContent:
     """Content of a file in an archive."""
 
-    def __init__(self, path: Path, content: IO[bytes]) -> None:
+    def __init__(self, path: Path, content: _TarStream) -> None:
         self._path = path
         self._content = content
 
@@ -153,40 +175,177 @@ def digest_of(content: ArchiveContent, on_read: Callable[[int], None] = lambda _
 
 
 def _read_members(path: Path, suffix: str) -> Iterator[tuple[str, tarfile.TarInfo, ArchiveContent | None]]:
-    seen = set()
+    files_seen: set[int] = set()
+    folders: set[int] = set()
     top = ""
-    with open_stream(path) as raw, _open_stream(raw, suffix) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
-        for member in tar:
-            parts = PurePosixPath(member.name).parts
-            top = top or (parts[0] if parts else "")
-            name = "/".join(parts[1:])
+    with open_stream(path) as raw, _open_stream(raw, suffix) as packed:
+        stream = _TarStream(packed, most=_MOST_B + _MOST_RATIO * files.fstat(raw.fileno()).st_size)
+        while (member := stream.next_member()) is not None:
+            parts = member.name.split("/")
+            top = top or parts[0]
             if problem := _problem_of(member, top):
-                raise tarfile.TarError(f"its member '{member.name}' {problem}")
-            if member.name in seen:
-                raise tarfile.TarError(f"its member '{member.name}' comes twice")
-            seen.add(member.name)
-            content = tar.extractfile(member) if member.isreg() else None
-            yield name, member, None if content is None else ArchiveContent(path, content)
-        # The checksum of the compression is at its end, behind the end of the tar file.
-        while stream.read(_PIECE_B):
-            pass
+                raise tarfile.TarError(f"its member '{member.name[:_SHOWN_NAME]}' {problem}")
+            # Numbers instead of names: an archive may have many long ones.
+            above = [hash(member.name[:end]) for end, letter in enumerate(member.name) if letter == "/"]
+            name = hash(member.name)
+            if name in files_seen or not files_seen.isdisjoint(above) or (_is_file(member) and name in folders):
+                raise tarfile.TarError(f"its member '{member.name[:_SHOWN_NAME]}' comes twice")
+            folders.update(above)
+            (files_seen if _is_file(member) else folders).add(name)
+            yield "/".join(parts[1:]), member, ArchiveContent(path, stream) if _is_file(member) else None
+
+
+def _is_file(member: tarfile.TarInfo) -> bool:
+    """Whether a member is a plain file, without holes."""
+    return member.type in {tarfile.REGTYPE, tarfile.AREGTYPE}
 
 
 def _problem_of(member: tarfile.TarInfo, top: str) -> str:
     """Return why a member is refused; empty if it is a file or folder of the archived directory."""
     parts = member.name.split("/")
-    if member.name.startswith("/") or ".." in parts or top in {"", "."} or parts[0] != top or "\0" in member.name:
-        return "leads out of its directory"
-    if not (member.isreg() or member.isdir()):
+    if parts[0] != top or not {"", ".", ".."}.isdisjoint(parts) or "\0" in member.name:
+        return "leads out of its directory, or has another name for a place in it"
+    if len(os.fsencode(member.name)) > _MOST_NAME_B:
+        return "has a name that no file has"
+    if not (_is_file(member) or member.isdir()):
         return "is a link or a device"
-    if not hasattr(tarfile, "data_filter"):
-        # Python 3.11.0 to 3.11.3, such as Debian's. What it refuses is refused above already.
-        return ""
-    try:
-        tarfile.data_filter(member, "/nonexistent")
-    except tarfile.FilterError as error:
-        return str(error)
     return ""
+
+
+class _TarStream:
+    """Members of a tar file in a stream, each header read within bounds, and no content kept.
+
+    `tarfile` reads a header of any length into memory, and keeps all members.
+    """
+
+    def __init__(self, stream: IO[bytes], *, most: int) -> None:
+        self._stream = stream
+        self._most = most
+        """Bytes that the stream may still have."""
+        self._left = 0
+        """Bytes of the newest member's content that were not read."""
+        self._padding = 0
+
+    def next_member(self) -> tarfile.TarInfo | None:
+        """Return the next member, whose content is read next; ``None`` at the end, behind which nothing may follow."""
+        while self.read(_PIECE_B):
+            pass
+        self._exactly(self._padding)
+        extended: dict[str, str] = {}
+        for _ in range(_MOST_HEADERS):
+            block = self._exactly(tarfile.BLOCKSIZE)
+            if not block.strip(b"\0"):
+                while rest := self._take(_PIECE_B):
+                    if rest.strip(b"\0"):
+                        raise tarfile.TarError("something follows its end")
+                return None
+            member = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape")
+            if member.type not in {tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME}:
+                return self._begin(member, extended)
+            if not 0 <= member.size <= _MOST_HEADER_B:
+                raise tarfile.TarError(f"a header of it has {member.size:,} bytes, and may have {_MOST_HEADER_B:,}")
+            text = self._exactly(_padded(member.size))[: member.size]
+            if member.type == tarfile.XHDTYPE:
+                extended |= _parse_records(text)
+            else:
+                extended["path"] = os.fsdecode(text.rstrip(b"\0"))
+        raise tarfile.TarError("it has headers without a member")
+
+    def _begin(self, member: tarfile.TarInfo, extended: Mapping[str, str]) -> tarfile.TarInfo:
+        """Complete a member by what the headers before it say."""
+        if sparse := next((key for key in extended if key.startswith("GNU.sparse")), ""):
+            raise tarfile.TarError(f"its member '{member.name[:_SHOWN_NAME]}' has holes: '{sparse}'")
+        member.name = extended.get("path", member.name).removesuffix("/")
+        if "size" in extended:
+            member.size = _number(extended["size"])
+        if "mtime" in extended:
+            member.mtime = int(float(extended["mtime"]))
+        if not 0 <= member.size <= _MOST_SIZE_B or not -_MOST_TIME_S <= member.mtime <= _MOST_TIME_S:
+            raise tarfile.TarError(f"its member '{member.name[:_SHOWN_NAME]}' has a size or time that no file has")
+        if member.size and not _is_file(member):
+            raise tarfile.TarError(f"its member '{member.name[:_SHOWN_NAME]}' is no file, and has content")
+        self._left, self._padding = member.size, _padded(member.size) - member.size
+        return member
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes of the newest member's content."""
+        piece = self._take(min(size, self._left)) if self._left else b""
+        if self._left and not piece:
+            raise EOFError("it is cut off")
+        self._left -= len(piece)
+        return piece
+
+    def _exactly(self, size: int) -> bytes:
+        found = b""
+        while len(found) < size:
+            piece = self._take(size - len(found))
+            if not piece:
+                raise EOFError("it is cut off")
+            found += piece
+        return found
+
+    def _take(self, size: int) -> bytes:
+        piece = self._stream.read(size)
+        self._most -= len(piece)
+        if self._most < 0:
+            raise tarfile.TarError("it has far more content than its size allows")
+        return piece
+
+
+def _padded(size: int) -> int:
+    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise tarfile.TarError(f"'{text[:_SHOWN_NAME]}' is no number of bytes")
+    return int(text)
+
+
+def _parse_records(text: bytes) -> dict[str, str]:
+    """Parse an extended header: lines of a length, a keyword and a value."""
+    found = {}
+    while text:
+        length = _number(text[: text.index(b" ")].decode("ascii", "replace"))
+        record = text[:length]
+        if not length or not record.endswith(b"\n"):
+            raise tarfile.TarError("an extended header of it is not as the format says")
+        key, _, value = record[record.index(b" ") + 1 : -1].partition(b"=")
+        found[os.fsdecode(key)] = os.fsdecode(value)
+        text = text[length:]
+    return found
+
+
+class _XzStream(io.RawIOBase):
+    """What an xz file has, within a bound of memory that `lzma.LZMAFile` does not have."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._decoder = self._new_decoder()
+
+    @staticmethod
+    def _new_decoder() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY_B)
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read some bytes."""
+        with memoryview(buffer).cast("B") as view:
+            while True:
+                data = b""
+                if self._decoder.eof:
+                    data = (self._decoder.unused_data or self._raw.read(_PIECE_B)).lstrip(b"\0")
+                    if not data:
+                        return 0
+                    self._decoder = self._new_decoder()
+                elif self._decoder.needs_input and not (data := self._raw.read(_PIECE_B)):
+                    raise EOFError("it is cut off")
+                if piece := self._decoder.decompress(data, len(view)):
+                    view[: len(piece)] = piece
+                    return len(piece)
 
 
 @contextmanager
@@ -199,7 +358,7 @@ def _open_stream(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         with bz2.BZ2File(raw) as packed:
             yield cast("IO[bytes]", packed)
     else:
-        with lzma.LZMAFile(raw) as pressed:
+        with io.BufferedReader(_XzStream(raw), _PIECE_B) as pressed:
             yield cast("IO[bytes]", pressed)
 
 

@@ -1,10 +1,13 @@
-"""Archives of runs that were read: what a look needs of each is unpacked in the user's state folder, for a time.
+"""Archives of runs that were read: the records that a look needs are unpacked in the user's state folder, for a time.
+
+Of a log, only the end is, which reports show; all of it is read from the archive.
 
 A folder is named by a digest of the archive's path, inode, size and times, and belongs to this user alone.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -13,17 +16,18 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from shlex import quote
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.errors import FilesError, RunNotFoundError
+from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.atomic import create_file, draft_path, write_atomically
 from longshore.world.files.disk_space import describe_failed_write
-from longshore.world.files.folder import make_folders, move, open_parent, remove_tree
-from longshore.world.files.read_file import read_record
+from longshore.world.files.folder import make_folders, move, open_parent, remove_file, remove_tree
+from longshore.world.files.read_file import open_to_read, read_record
 from longshore.world.files.system import files
 from longshore.world.runs.registry import state_folder
 
@@ -38,6 +42,19 @@ _SILENT_S: Final = 2.0
 """Seconds of unpacking after which users are told of it."""
 _MOST: Final = 8
 """Unpacked archives that are kept; others are removed when a further one is unpacked."""
+LOG_END_B: Final = 1 << 16
+"""Bytes at the end of a log that are unpacked: what reports show of it. Whoever reads all of it reads the archive."""
+_LOGS: Final = "logs"
+_MOST_MEMBERS: Final = 10_000
+_MOST_PER_JOB: Final = 1000
+"""Files of one job beyond `_MOST_MEMBERS`, outputs in the run directory among them."""
+_MOST_FILES: Final = 1000
+_MOST_FILES_PER_JOB: Final = 100
+"""Files of one job that are unpacked, beyond `_MOST_FILES`: records and logs of its attempts."""
+_MOST_RECORD_B: Final = 16 << 20
+_MOST_RECORD_RATIO: Final = 100
+_MOST_JOB_B: Final = 1 << 20
+"""Bytes of one job that are unpacked, beyond `_MOST_RECORD_B` and `_MOST_RECORD_RATIO` times the archive."""
 _FOLDERS: Final = frozenset(
     {
         *("batches", "data", "ends", "inputs", "journal", "keeper", "logs", "pilots", "programs"),
@@ -144,14 +161,16 @@ def unpack_archive(path: Path) -> RunPaths:
 
 def _unpack(path: Path, target: Path) -> str:
     """Unpack what commands look at; return the name of the run directory in the archive."""
-    from longshore.world.archives.run_archive import read_archive
+    from longshore.world.archives.run_archive import CARD, read_archive
 
     begun_s = time.monotonic()
     top = ""
     made: set[Path] = set()
     space = os.statvfs(target)
     room_b = space.f_bavail * space.f_frsize
+    bounds = _Bounds(path)
     for name, member, content in read_archive(path):
+        bounds.count(member.name)
         top = member.name.partition("/")[0]
         first, _, rest = name.partition("/")
         is_wanted = first in _FOLDERS if rest or content is None else first in _FILES or first.endswith("_config.yaml")
@@ -161,7 +180,9 @@ def _unpack(path: Path, target: Path) -> str:
         if content is None:
             make_folders(place, below=target)
             continue
-        room_b -= member.size
+        skipped_b = max(0, member.size - LOG_END_B) if first == _LOGS else 0
+        bounds.add(name, member.size - skipped_b)
+        room_b -= member.size - skipped_b
         if room_b < 0:
             raise FilesError(f"there is no room to unpack '{path}' in '{target.parent}'", hint="Make room there.")
         if place.parent not in made:
@@ -169,12 +190,98 @@ def _unpack(path: Path, target: Path) -> str:
             make_folders(place.parent, below=target)
             made.add(place.parent)
         pieces = _announce(content.pieces(), path, begun_s)
-        create_file(place, pieces, below=target, mode=member.mode & 0o700 | 0o400, sparse=True)
+        if name == CARD:
+            pieces = iter([bounds.read_card(b"".join(pieces))])
+        mode = member.mode & 0o700 | 0o400
+        create_file(place, _without_begin(pieces, skipped_b), below=target, mode=mode, sparse=True)
         with open_parent(place, target) as (folder, last):
             files.utime(last, (member.mtime, member.mtime), dir_fd=folder)
     if not (target / "run.json").exists():
         raise RunNotFoundError(f"there is no run in the archive '{path}'", hint="It has no file 'run.json'.")
     return top
+
+
+class _Bounds:
+    """Bounds of what is taken from an archive, by the number of jobs that the run says it has."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._jobs = 0
+        self._members = 0
+        self._files = 0
+        self._bytes = 0
+        # A large input of a run cannot be compressed much; records can.
+        self._most_b = _MOST_RECORD_B + _MOST_RECORD_RATIO * path.stat().st_size
+
+    def count(self, name: str) -> None:
+        """Count a member; raises `RunUnreadableError` if no run of so many jobs has so many."""
+        self._members += 1
+        if self._members > _MOST_MEMBERS + _MOST_PER_JOB * self._jobs:
+            raise self._error(f"its member '{name[:200]}' is one too many: it has {self._jobs:,} jobs")
+
+    def add(self, name: str, size_b: int) -> None:
+        """Add the size of a file that is unpacked; raises `RunUnreadableError` if no run has as much."""
+        self._files += 1
+        if self._files > _MOST_FILES + _MOST_FILES_PER_JOB * self._jobs:
+            raise self._error(f"its member '{name[:200]}' is one too many: it has {self._jobs:,} jobs")
+        self._bytes += size_b
+        if self._bytes > self._most_b + _MOST_JOB_B * self._jobs or (name == "run.json" and size_b > _MOST_RECORD_B):
+            raise self._error(
+                f"its files up to '{name[:200]}' have {self._bytes:,} bytes, and it has {self._jobs:,} jobs"
+            )
+
+    def read_card(self, text: bytes) -> bytes:
+        """Take the number of jobs from ``run.json``, and return its text."""
+        with suppress(*DECODE_ERRORS):
+            # Each job takes some bytes of the archive.
+            self._jobs = min(msgspec.json.decode(text, type=_JobCount).expected, self._path.stat().st_size)
+        return text
+
+    def _error(self, what: str) -> RunUnreadableError:
+        return RunUnreadableError(
+            f"the archive '{self._path}' is damaged, or none: {what}", hint="Bring it back from a copy."
+        )
+
+
+class _JobCount(msgspec.Struct):
+    expected: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+def _without_begin(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Pass on pieces of a file with zeros in place of its first bytes, which then take no room on the disk."""
+    for piece in pieces:
+        left_out = min(size, len(piece))
+        yield bytes(left_out)
+        yield piece[left_out:]
+        size -= left_out
+
+
+def open_archived_log(log: Path) -> int | None:
+    """Open a log of an archive as a temporary file without a name, because only its end was unpacked.
+
+    Returns ``None`` for a log that is there. Raises `RunUnreadableError` if the archive is damaged, `OSError` if it has
+    no such file.
+    """
+    folder = state_folder() / ARCHIVES_FOLDER
+    if not log.is_relative_to(folder) or files.stat(log).st_size <= LOG_END_B:
+        return None
+    root = folder / log.relative_to(folder).parts[0]
+    archive = archive_of(RunPaths(root))
+    if archive is None:
+        return None
+    from longshore.world.archives.run_archive import read_archive
+
+    wanted = log.relative_to(root).as_posix()
+    for name, _, content in read_archive(archive):
+        if name == wanted and content is not None:
+            place = draft_path(log)
+            try:
+                create_file(place, content.pieces(), below=root, mode=0o600, sparse=True)
+                return open_to_read(place)
+            finally:
+                with suppress(FileNotFoundError):
+                    remove_file(place, below=root)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(log))
 
 
 def _announce(pieces: Iterator[bytes], path: Path, begun_s: float) -> Iterator[bytes]:
