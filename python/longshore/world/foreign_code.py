@@ -10,6 +10,7 @@ import importlib
 import logging
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 from longshore.origin import Origin
@@ -25,6 +26,22 @@ def import_named(name: str, what: str, origin: Origin | None) -> ModuleType:
 
     `what` is the value and `origin` its place; without any, the user was told before. Raises what the import raises.
     """
-    if origin and name not in sys.modules and (spec := find_spec(name.partition(".")[0])) is not None:
-        logging.getLogger("longshore").info("imports '%s' from '%s' for %s at %s", name, spec.origin, what, origin)
+    if origin and name not in sys.modules and (place := _locate(name)) is not None:
+        logging.getLogger("longshore").info("imports '%s' from '%s' for %s at %s", name, place, what, origin)
     return import_foreign(name)
+
+
+def _locate(name: str) -> Path | None:
+    """Return the file whose code an import runs first, without running any; ``None`` if there is none."""
+    top, *parts = name.split(".")
+    spec = find_spec(top) if top else None
+    if spec is None or spec.has_location:
+        return Path(spec.origin) if spec and spec.origin else None
+    # A package without a file of its own, such as `lsst`, whose parts lie in several folders.
+    for folder in map(Path, spec.submodule_search_locations or ()):
+        for end in range(1, len(parts) + 1):
+            part = folder.joinpath(*parts[:end])
+            for file in (part / "__init__.py", part.with_suffix(".py")):
+                if file.is_file():
+                    return file
+    return None
