@@ -10,6 +10,7 @@ from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.journal import seal_finished
 from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
@@ -99,6 +100,7 @@ def finished_run(root: Path, *, retries: int = 0) -> WrittenRun:
         written.write(event)
         written.know(event)
     written.snapshot()
+    seal_finished(written.run.journal)
     return written
 
 

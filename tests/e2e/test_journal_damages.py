@@ -196,3 +196,75 @@ def test_a_newest_life_that_only_the_snapshot_knows_is_damage_and_the_others_cou
     assert report["damage"] == []
     attempts = {job["name"]: job["attempts"] for job in report["jobs"]}
     assert {name: attempts[name] for name in ("a", "d", "e")} == {"a": 1, "d": 1, "e": 1}, "they succeeded before"
+
+
+WORKFLOW_LOOKS: Sequence[Callable[[Path], Sequence[str | Path]]] = (
+    *LOOKS,
+    lambda run: ("report", "--id", run),
+    lambda run: ("events", run),
+    lambda run: ("stats", run),
+    lambda run: ("export", "--format", "csv", run),
+    lambda run: ("report", "--id", run, "--html", run / "page.html"),
+)
+
+
+@pytest.mark.parametrize("has_cache", [True, False])
+@pytest.mark.parametrize("how", ["swap", "double", "foreign"])
+def test_a_workflow_that_is_not_as_it_was_written_is_named_by_each_look(
+    cli: Cli, over: Path, how: str, has_cache: bool
+) -> None:
+    cli("report", "--id", over)
+    if not has_cache:
+        shutil.rmtree(over / "cache")
+        (over / "status.json").unlink()
+    path = over / "submissions" / "0002" / "workflow.jsonl"
+    path = path if path.exists() else over / "workflow.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    if how == "swap":
+        lines[2], lines[4] = lines[4], lines[2]
+    elif how == "double":
+        lines.insert(2, lines[2])
+    else:
+        lines[2] = lines[2].replace(b"echo", b"true")
+    path.write_bytes(b"".join(lines))
+    for look in WORKFLOW_LOOKS:
+        ran = cli(*look(over))
+        assert ran.returncode == 5, (look(over), ran)
+        assert f"'{path}' has another content now" in ran.stderr
+        assert "it is not as it was written" in ran.stderr
+        assert not ran.stdout
+
+
+def test_files_of_another_run_are_named_and_not_believed(cli: Cli, over: Path, write_run: WriteRun) -> None:
+    other = Path(cli("submit", write_run(YAML, TASKS, name="other.yaml"), "--wait", "--json").json["submit_dir"])
+    for name in ("status.json", "journal/0001.jsonl", "journal/0002.jsonl", "journal/end.json"):
+        (other / name).parent.mkdir(exist_ok=True)
+        shutil.copy(over / name, other / name)
+    shutil.rmtree(other / "cache", ignore_errors=True)
+    for look in LOOKS:
+        ran = cli(*look(other))
+        assert "it is of another run: its engine read another manifest" in ran.stderr, (look(other), ran)
+    report = cli("report", "--id", other, "--json").json["runs"][0]
+    assert (report["state"], report["counts"]["UNKNOWN"]) == ("UNKNOWN", len(TASKS))
+    assert cli("verify", other).returncode == 5
+    assert cli("resume", other).returncode == 6
+
+
+def test_a_snapshot_of_another_run_is_not_believed(cli: Cli, write_run: WriteRun) -> None:
+    runs = [
+        Path(cli("submit", write_run(YAML, tasks, name=name), "--wait", "--json").json["submit_dir"])
+        for name, tasks in (("one.yaml", TASKS), ("two.yaml", {"z": ("A", [])}))
+    ]
+    before = cli("report", "--id", runs[1], "--json").json["runs"][0]
+    shutil.copy(runs[0] / "status.json", runs[1] / "status.json")
+    after = cli("report", "--id", runs[1], "--json").json["runs"][0]
+    assert (after["state"], after["counts"]) == (before["state"], before["counts"])
+    assert cli("status", runs[1]).stdout == "SUCCEEDED\n"
+
+
+def test_a_changed_card_is_named_by_each_look(cli: Cli, over: Path) -> None:
+    card = over / "run.json"
+    card.write_bytes(card.read_bytes().replace(b'"by": "submit"', b'"by": "submiT"'))
+    for look in WORKFLOW_LOOKS[: len(LOOKS) + 1]:
+        ran = cli(*look(over))
+        assert f"'{card}': it does not fit its checksum" in ran.stderr + ran.stdout, (look(over), ran)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.command import Cli
 from tests.depth import rounds
@@ -26,7 +27,7 @@ from longshore.engine.journal.journal import Journal, count_fruitless_lives
 from longshore.model.lines.checksum import SEED, add_checksum
 from longshore.model.run.event import Life
 from longshore.world.host import processes_with_variable
-from longshore.world.runs.run_directory import read_card
+from longshore.world.runs.run_directory import read_card, read_snapshot, write_snapshot
 
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 JOBS = 40
@@ -272,10 +273,11 @@ def test_a_suspended_engine_is_taken_over_by_somebody_who_says_so(cli: Cli, run_
     assert refused.returncode == 6
     assert "its engine is alive" in refused.stderr
     assert "--take-over" not in refused.stderr
-    snapshot = json.loads((run / "status.json").read_text("utf-8"))
+    snapshot = read_snapshot(RunPaths(run))
+    assert snapshot is not None
     assert "has written nothing" not in cli("status", run).stderr
     # As if that were a while ago.
-    (run / "status.json").write_text(json.dumps({**snapshot, "at": snapshot["at"] - 90}), "utf-8")
+    write_snapshot(RunPaths(run), msgspec.structs.replace(snapshot, at=snapshot.at - 90))
     assert "--take-over" in cli("resume", run).stderr
     for silent in (cli("status", run), cli("report", run)):
         assert "the engine has written nothing since" in silent.stdout + silent.stderr

@@ -198,14 +198,28 @@ def test_a_prepared_run_of_an_older_version_has_no_manifest_and_the_rest_is_chec
     assert result.notes == ["it was prepared by an older version: it has no manifest to compare its files with"]
 
 
-def test_a_journal_that_was_cut_before_the_newest_snapshot_is_noted(cli: Cli, finished: Path) -> None:
+def test_the_journal_of_an_ended_run_that_was_cut_before_the_newest_snapshot_is_damaged(
+    cli: Cli, finished: Path
+) -> None:
     path = finished / "journal" / "0001.jsonl"
     (finished / "journal" / "end.json").unlink()
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-2]))
     ran = cli("verify", finished)
-    assert ran.returncode == 0
-    assert "its end was lost in a crash, or cut off" in ran.stdout
+    assert ran.returncode == 5
+    assert f"damaged      '{path}': it ends with event {len(lines) - 3}, and 'status.json' knows event" in ran.stdout
+
+
+def test_an_ended_run_without_the_record_of_its_end_is_damaged_until_resume_seals_it(cli: Cli, finished: Path) -> None:
+    end = finished / "journal" / "end.json"
+    before = end.read_bytes()
+    end.unlink()
+    ran = cli("verify", finished)
+    assert ran.returncode == 5
+    assert f"damaged      '{end}': it does not seal life 1, which ends with the end of the run" in ran.stdout
+    assert cli("resume", finished).returncode == 0
+    assert end.read_bytes() == before
+    assert cli("verify", finished).returncode == 0
 
 
 def test_a_journal_that_was_cut_before_attempts_that_its_keeper_started_is_damaged(cli: Cli, finished: Path) -> None:

@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 from tests.fuzz.kind import ROOT
 
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths
 from longshore.contract.wait_reasons import WaitReasons
+from longshore.world.runs.run_directory import write_waiting
 
 _RUN = """wfformat: graph.json
 runQuantumCommand: 'case {label} in b) exit 3;; esac'
@@ -65,5 +65,4 @@ def _make_abandoned_run(folder: Path, runs: Path) -> None:
     ends = records.files("t").ends
     ends.mkdir(parents=True)
     (ends / "0.1").write_bytes(b'\n{"j":0,"a":1,"status":3,"run":1.5,"host":"node7"}\n')
-    run.cache.mkdir(exist_ok=True)
-    (run.cache / "waiting.json").write_bytes(msgspec.json.encode(WaitReasons()))
+    write_waiting(run, WaitReasons())

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from zlib import crc32
 
 import click
 from tests.fuzz.kind import Files, Kind, NotReadError, Step
@@ -84,6 +85,12 @@ def _change(path: Path, chance: Random, *, odds_of_bytes: float) -> bytes:
         return mutate_text(text, chance)
     if path.suffix == ".jsonl":
         return _lines(_changed_records(text, chance))
+    if path.parent.name == "cache":
+        # In front of it is the checksum of it and of the run's token.
+        tree = json.loads(text[4:])
+        changed = json.dumps(_changed(tree, [tree], chance)).encode()
+        token = read_card(RunPaths(path.parent.parent)).run_token
+        return crc32(changed, crc32(token.encode())).to_bytes(4) + changed
     tree = json.loads(text)
     if isinstance(tree, dict) and tree.pop("c", None) and len(tree) > 1:
         return _document(_changed(tree, [tree], chance))
@@ -184,8 +191,6 @@ def _mend_seals(seals: Any, lengths: dict[int, tuple[int, int]]) -> None:
 
 
 def _crc_of(text: bytes) -> int:
-    from zlib import crc32
-
     return crc32(text)
 
 

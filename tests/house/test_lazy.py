@@ -60,10 +60,10 @@ def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
 
 
 READERS = (
-    *("hashlib", "yaml", "tarfile", "lzma", "subprocess", "json", "typing_extensions"),
+    *("yaml", "tarfile", "lzma", "subprocess", "json", "typing_extensions"),
     *("longshore.graph", "longshore.app.configure.layers"),
 )
-"""What commands that look at a run do not need: digests, configurations, archives, other programs."""
+"""What commands that look at a run do not need: configurations, archives, other programs."""
 UNUSED_LIBRARIES = (
     *("ast", "dataclasses", "dis", "gettext", "inspect", "ipaddress", "locale", "ntpath", "platform", "textwrap"),
     *("tokenize", "traceback", "urllib.parse", "getpass"),

@@ -33,6 +33,7 @@ from longshore.model.run.event import (
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.states import JobState
 from longshore.model.workflow.job_groups import Barrier
+from longshore.world.runs.run_directory import read_cached
 
 MANY = 20_000
 
@@ -179,9 +180,9 @@ def tore_it(run: WrittenRun) -> None:
 
 
 def is_of_another_version(run: WrittenRun) -> None:
-    replay = (run.run.cache / "replay.msgpack").read_bytes()[4:]
-    assert b"\xa6format\x03" in replay
-    cache_replay(run.opened, replay.replace(b"\xa6format\x03", b"\xa6format\x7f"))
+    replay = read_cached(run.run, "replay.msgpack")
+    assert b"\xa6format\x04" in replay
+    cache_replay(run.opened, replay.replace(b"\xa6format\x04", b"\xa6format\x7f"))
 
 
 def has_a_changed_number(run: WrittenRun) -> None:

@@ -18,6 +18,7 @@ from longshore.model.run.event import BriefEvent, Event, Finished, Restarted
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.services.local.service import LocalService
+from longshore.world.runs.run_directory import read_cached, write_cached
 
 
 @pytest.fixture
@@ -54,9 +55,9 @@ def kept(run: WrittenRun) -> Path:
 
 def mark(run: WrittenRun) -> None:
     """Change what was kept so that whoever tells it can be known."""
-    text = kept(run).read_bytes()
+    text = read_cached(run.run, "report.json")
     assert b"cannot find the tape" in text
-    kept(run).write_bytes(text.replace(b"cannot find the tape", b"found it"))
+    write_cached(run.run, "report.json", text.replace(b"cannot find the tape", b"found it"))
 
 
 def is_kept(report: RunReport) -> bool:
@@ -121,7 +122,8 @@ def tore_it(run: WrittenRun) -> None:
 
 
 def is_of_another_version(run: WrittenRun) -> None:
-    kept(run).write_bytes(re.sub(rb'"format":\d+,', b'"format":1,', kept(run).read_bytes(), count=1))
+    text = read_cached(run.run, "report.json")
+    write_cached(run.run, "report.json", re.sub(rb'"format":\d+,', b'"format":1,', text, count=1))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,6 @@ def test_reports_of_single_jobs_are_cached_where_events_have_a_shorter_form(dead
         opened.__dict__["service"] = BriefService()
         return report_run(opened, details=True, now=NOW + 100)
 
-    cache = dead.run.cache / "details.json"
     first = details()
     again = details()
     assert first.jobs is not None
@@ -187,7 +188,7 @@ def test_reports_of_single_jobs_are_cached_where_events_have_a_shorter_form(dead
     assert list(again.jobs) == list(first.jobs) == [again.jobs[job] for job in range(len(again.jobs))]
     assert again.jobs[:2] == list(first.jobs)[:2]
     assert msgspec.structs.replace(again, jobs=None) == msgspec.structs.replace(first, jobs=None)
-    cache.write_bytes(cache.read_bytes().replace(b'"here"', b'"there"'))
+    write_cached(dead.run, "details.json", read_cached(dead.run, "details.json").replace(b'"here"', b'"there"'))
     assert {job.host for job in details().jobs or () if job.host} == {"there"}
     assert look(dead).jobs is None
     dead.write(Restarted(n=dead.n + 1, t=NOW + 99, jobs=(2,)))
@@ -198,8 +199,8 @@ def test_columns_that_differ_in_length_are_no_cached_report(dead: WrittenRun) ->
     opened = OpenRun(run=dead.run, card=dead.opened.card)
     opened.__dict__["service"] = BriefService()
     first = report_run(opened, details=True, now=NOW + 100)
-    cache = dead.run.cache / "details.json"
-    cache.write_bytes(re.sub(rb'"name":\["j0",', b'"name":[', cache.read_bytes()))
+    text = read_cached(dead.run, "details.json")
+    write_cached(dead.run, "details.json", re.sub(rb'"name":\["j0",', b'"name":[', text))
     again = report_run(opened, details=True, now=NOW + 100)
     assert list(again.jobs or ()) == list(first.jobs or ()) != []
 

@@ -17,6 +17,7 @@ from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
+from longshore.world.runs.run_directory import write_card
 
 
 def opened(root: Path) -> OpenRun:
@@ -47,7 +48,7 @@ def test_a_directory_that_lost_a_file_first_is_told_as_removed(tmp_path: Path, m
 
 def test_a_whole_directory_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = silent_run(tmp_path / "run", 0)
-    run.run.card.write_text("{}")
+    write_card(run.run, opened(run.run.root).card)
     run.run.workflow.write_text("no JSON\n")
 
     def refuse(*_: float) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -38,6 +37,7 @@ from longshore.world.files.locks import is_locked
 from longshore.world.files.read_file import read_record
 from longshore.world.runs.manifests import find_changed_files, read_manifest
 from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
+from longshore.world.runs.run_directory import write_snapshot
 from longshore.world.runs.site_states import read_site_states
 
 GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
@@ -124,7 +124,7 @@ def test_a_run_counts_until_it_ends(path: Path, is_finished: bool) -> None:
         labels={},
         finished=is_finished,
     )
-    run.status.write_bytes(msgspec.json.encode(snapshot))
+    write_snapshot(run, snapshot)
     assert resolve(path, "r2").configuration.site == ("b" if is_finished else "a")
     assert ("r0" in claims()) is not is_finished
 

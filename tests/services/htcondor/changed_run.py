@@ -84,7 +84,7 @@ def prepare_run(root: Path, workflow: Workflow) -> RunPaths:
         name="n",
         service="htcondor",
         longshore="1",
-        created_at=0,
+        created_at=0.0,
         expected=len(workflow),
         labels=workflow.counts(),
     )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+import msgspec
 import pytest
 from tests.doors import replace_calls
 
@@ -22,9 +23,11 @@ from longshore.world.runs.run_directory import (
     add_to_run_folder,
     create_run_directory,
     create_run_folder,
+    read_cached,
     read_card,
     read_snapshot,
     remove_run_directory,
+    write_cached,
     write_card,
     write_rendered,
     write_snapshot,
@@ -255,9 +258,23 @@ def test_a_snapshot_comes_back_as_it_was_or_not_at_all(tmp_path: Path) -> None:
     write_snapshot(run, snapshot)
     assert read_snapshot(run) == snapshot
     other_life = run.status.read_bytes().replace(b'"life":1', b'"life":1000000000000000000')
-    for damage in (b"", b"{}", b"\xff", other_life):
+    other_count = run.status.read_bytes().replace(b'"RUNNING":1', b'"RUNNING":2')
+    for damage in (b"", b"{}", b"\xff", other_life, other_count):
         run.status.write_bytes(damage)
         assert read_snapshot(run) is None
+
+
+def test_a_cache_that_is_changed_or_of_another_run_is_not_used(tmp_path: Path) -> None:
+    runs = [RunPaths(tmp_path / name) for name in ("one", "two")]
+    for run in runs:
+        run.root.mkdir()
+        write_card(run, msgspec.structs.replace(CARD, key=run.root.name))
+        write_cached(run, "x.json", b'{"n":1}')
+        assert read_cached(run, "x.json") == b'{"n":1}'
+    stored = (runs[0].cache / "x.json").read_bytes()
+    (runs[1].cache / "x.json").write_bytes(stored)
+    (runs[0].cache / "x.json").write_bytes(stored.replace(b"1", b"2"))
+    assert [read_cached(run, "x.json") for run in runs] == [b"", b""]
 
 
 def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:

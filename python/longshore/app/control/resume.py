@@ -16,6 +16,7 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_erro
 from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
+from longshore.engine.journal.journal import seal_finished
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.states import JobState
@@ -63,6 +64,8 @@ def resume(
         submission = service.resume(opened.run, take_over=take_over, force=force)
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:
+        # Its engine may have died before it did.
+        seal_finished(opened.run.journal)
         again = f"; to run again what failed: longshore restart {opened.reference}" if _has_failed(opened) else ""
         return ResumeResult(notes=(*notes, f"nothing to resume: every job of the run is over{again}"))
     return ResumeResult(notes=(*notes, *_copy_notes(opened), *submission.notes), has_started=True)

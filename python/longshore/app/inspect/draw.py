@@ -25,7 +25,6 @@ from longshore.app.runs.open_run import OpenRun, map_index_errors, open_run
 from longshore.app.submit.stages import advance_run
 from longshore.config.profile.final_job import WhenRun, read_when_run
 from longshore.config.values.search import INIT_LABEL
-from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
@@ -36,7 +35,6 @@ from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 from longshore.world.files.presence import can_see_file
-from longshore.world.runs.run_directory import read_snapshot
 
 
 def is_configuration(reference: str) -> bool:
@@ -101,11 +99,9 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
     outline = _outline(opened, jobs)
     if job is None:
-        if opened.survey.damages:
-            report = status_run(opened, check=True)
-            return structs.replace(draw_labels(outline, report.labels), damage=report.damage)
-        snapshot = read_snapshot(opened.run)
-        return draw_labels(outline, snapshot.labels if snapshot else None)
+        report = status_run(opened, check=True)
+        damage = (*((opened.card_damage,) if opened.card_damage else ()), *report.damage)
+        return structs.replace(draw_labels(outline, report.labels), damage=damage)
     chosen = find_job(opened, jobs, job)
     near = find_neighborhood(outline, chosen, depth)
     names = {each: jobs.names[each] for each in near.jobs}
@@ -148,5 +144,5 @@ def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Map
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(ancestors) == len(jobs) else set(ancestors))
     with map_index_errors(opened.run):
         state = replay(jobs, events, ancestors)
-    unknown = find_unknown_jobs(state, opened.survey) if opened.damages else frozenset()
+    unknown = opened.find_unknown_jobs(state)
     return {each: JobState.UNKNOWN if each in unknown else JOB_STATES[state.code[each]] for each in drawn}

@@ -23,7 +23,6 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
-from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
@@ -82,7 +81,7 @@ class _ExplanationBuilder:
         self._blocks = event_blocks(opened)
         replayed = JobReplay(table, self._blocks, job)
         self._state = replayed.state
-        self._unknown = find_unknown_jobs(self._state, opened.survey) if opened.damages else frozenset()
+        self._unknown = opened.find_unknown_jobs(self._state)
         self._causes = self._find_causes()
         self._events = replayed.events_of({job, *self._causes})
 

@@ -51,8 +51,12 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
     extents = measure_lives(opened.run.journal)
     if not extents or extents[-1].life != snapshot.life or any(each.damage for each in extents):
         return False
+    life = first_event(extents[-1].path)
+    if (snapshot.host, snapshot.pid, snapshot.boot) != (life.host, life.pid, life.boot):
+        # It is of another run.
+        return False
     # A snapshot of an earlier submission counts the jobs of another workflow.
-    if (maps := read_job_maps(opened.run)) and first_event(extents[-1].path).s in maps:
+    if (maps := read_job_maps(opened.run)) and life.s in maps:
         return False
     return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
 
@@ -92,7 +96,7 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     if counted != card.expected:
         notes = (*notes, f"states are known of {count_noun(counted, 'job')}, and the run has {card.expected}")
         state = JobState.UNKNOWN
-    notes = (*notes, *_final_job_notes(status.labels))
+    notes = (*notes, *_final_job_notes(status.labels), *(map(str, (opened.card_damage,)) if opened.card_damage else ()))
     attributes = card.attributes
     first = card.submissions[0] if card.submissions else None
     return RunReport(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from zlib import crc32
 
 import msgspec
 
@@ -29,34 +28,34 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.collection_pause import collection_paused
+from longshore.world.files.read_file import full_stamp
 from longshore.world.runs.manifests import workflow_path
 from longshore.world.runs.run_directory import read_cached, write_cached
 
-_FORMAT: Final = 9
+_FORMAT: Final = 10
 _NAMES: Final = {False: "report.json", True: "details.json"}
 """Names of the cached report without single jobs, and with them."""
-_REPLAY_FORMAT: Final = 3
+_REPLAY_FORMAT: Final = 4
 _REPLAY: Final = "replay.msgpack"
 _MANY_EVENTS: Final = 20_000
 _JOBS_PER_EVENT: Final = 5
 """Fewer new events than `_MANY_EVENTS`, or than one per so many jobs, take less time to read than a replay to store."""
-_CHECKSUM_B: Final = 4
-"""Bytes before a stored replay, which are its checksum: a changed byte of a column decodes to another number."""
 
 
 class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
     """Cached report with its inputs: a change of any input invalidates it.
 
-    `format` and `longshore` identify the writer. `mark` is the position in the events; `card`, `snapshot` and `life`
-    (the newest engine) are the other inputs. `logs` has modification time and size of example logs, ``None`` for a
-    missing log. The jobs of `report` are in `jobs`, as columns, which are smaller and faster than a hundred thousand
-    records.
+    `format` and `longshore` identify the writer. `mark` is the position in the events; `card`, `snapshot`, `life` (the
+    newest engine) and `workflow`, a stamp of its file, are the other inputs. `logs` has modification time and size of
+    example logs, ``None`` for a missing log. The jobs of `report` are in `jobs`, as columns, which are smaller and
+    faster than a hundred thousand records.
     """
 
     format: int = _FORMAT
     longshore: str = __version__
     mark: Mark
     card: RunIdentity
+    workflow: tuple[int, ...]
     snapshot: Snapshot | None
     logs: dict[str, tuple[int, int] | None]
     life: Life | None
@@ -69,7 +68,7 @@ class CachedReplay(msgspec.Struct, frozen=True, kw_only=True):
 
     `checksum` is the running checksum of the journal there: a journal that was brought back from a copy has other
     events at the same position. `late` has the sizes of the late events of lives before the newest, which are read in
-    front of it. `workflow` has name, modification time and size of the file with the run's jobs.
+    front of it. `workflow` is a stamp of the file with the run's jobs.
     """
 
     format: int = _REPLAY_FORMAT
@@ -78,7 +77,7 @@ class CachedReplay(msgspec.Struct, frozen=True, kw_only=True):
     checksum: int
     late: tuple[int, ...]
     card: RunIdentity
-    workflow: tuple[str, int, int]
+    workflow: tuple[int, ...]
     replay: StoredReplay
 
 
@@ -99,7 +98,7 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None, *, details: b
 
     With `details`, it is the report with single jobs.
     """
-    text = read_cached(opened.run, _NAMES[details])
+    text = read_cached(opened.run, _NAMES[details]) if opened.card_damage is None else b""
     try:
         with collection_paused():
             cached = msgspec.json.decode(text, type=CachedReport) if text else None
@@ -108,6 +107,8 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None, *, details: b
     if cached is None or (cached.format, cached.longshore) != (_FORMAT, __version__):
         return None
     if (cached.report.path, cached.card, cached.snapshot) != (str(opened.directory), opened.card, snapshot):
+        return None
+    if cached.workflow != _workflow_stamp(opened.run):
         return None
     if not _is_newest(opened, cached.mark) or cached.logs != _log_stamps(cached.report):
         return None
@@ -122,6 +123,8 @@ def cache_report(
 
     `mark` is the position in the events, `life` the newest engine.
     """
+    if opened.card_damage is not None:
+        return report
     columns: JobColumns | None = None
     if isinstance(report.jobs, JobReports):
         with collection_paused():
@@ -130,6 +133,7 @@ def cache_report(
     cached = CachedReport(
         mark=mark,
         card=opened.card,
+        workflow=_workflow_stamp(opened.run),
         snapshot=snapshot,
         logs=_log_stamps(report),
         life=life,
@@ -144,9 +148,8 @@ def cache_report(
 
 def read_cached_replay(opened: OpenRun) -> CachedReplay | None:
     """Return the cached replay of the run's events if it is of this submission; later events are not in it."""
-    stored = memoryview(read_cached(opened.run, _REPLAY))
-    text = stored[_CHECKSUM_B:]
-    if not text or crc32(text) != int.from_bytes(stored[:_CHECKSUM_B]):
+    text = read_cached(opened.run, _REPLAY)
+    if not text:
         return None
     try:
         writer = msgspec.msgpack.decode(text, type=_Writer)
@@ -195,7 +198,7 @@ def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, numb
 def cache_replay(opened: OpenRun, replay: bytes) -> None:
     """Store an encoded replay, if the run directory is writable."""
     with suppress(OSError):
-        write_cached(opened.run, _REPLAY, crc32(replay).to_bytes(_CHECKSUM_B) + replay)
+        write_cached(opened.run, _REPLAY, replay)
 
 
 def _late_sizes(run: RunPaths, mark: Mark) -> tuple[int, ...]:
@@ -205,10 +208,9 @@ def _late_sizes(run: RunPaths, mark: Mark) -> tuple[int, ...]:
     return tuple(stamp[1] if stamp else 0 for stamp in stamps)
 
 
-def _workflow_stamp(run: RunPaths) -> tuple[str, int, int]:
-    path = workflow_path(run)
-    about = path.stat()
-    return path.name, about.st_mtime_ns, about.st_size
+def _workflow_stamp(run: RunPaths) -> tuple[int, ...]:
+    """Return a stamp of the workflow, which was compared with its manifest when the cache was written."""
+    return full_stamp(workflow_path(run))
 
 
 def _is_newest(opened: OpenRun, mark: Mark) -> bool:

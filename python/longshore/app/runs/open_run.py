@@ -28,7 +28,7 @@ from longshore.world.archives.archive_names import archive_suffix, is_archive
 from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.find_run import find_run, run_reference
-from longshore.world.runs.manifests import with_newest_counts
+from longshore.world.runs.manifests import is_card_damaged, with_newest_counts
 from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
@@ -36,6 +36,7 @@ from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
     from longshore.engine.journal.survey import JournalSurvey
+    from longshore.engine.state.run_state import RunState
     from longshore.model.run.damage import Damage
 
 _SEARCH_DAYS: Final = 2.0
@@ -94,12 +95,34 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         return (*find_keeper_damages(self.run), *find_batch_damages(self.run))
 
+    @cached_property
+    def card_damage(self) -> Damage | None:
+        """What is wrong with ``run.json``; ``None`` if it is as it was written."""
+        from longshore.model.run.damage import Damage
+
+        try:
+            is_damaged = is_card_damaged(self.run)
+        except (LongshoreError, OSError):
+            # The directory may be being removed; whoever reads the file tells.
+            return None
+        if not is_damaged:
+            return None
+        unknown = "whether name, id, labels and submissions of the run are right is not known"
+        return Damage(path=str(self.run.card), what="it does not fit its checksum", unknown=unknown)
+
     @property
     def damages(self) -> Sequence[Damage]:
         """Damages that readers of this run have met so far."""
         survey = self.survey.damages if "survey" in self.__dict__ else ()
         records = self.record_damages if "record_damages" in self.__dict__ else ()
-        return (*survey, *records)
+        return (*((self.card_damage,) if self.card_damage else ()), *survey, *records)
+
+    def find_unknown_jobs(self, state: RunState) -> frozenset[int]:
+        """Return the jobs whose state is not known, after a replay, because of the damages that readers have met."""
+        from longshore.engine.journal.survey import find_unknown_jobs
+
+        met = any(damage is not self.card_damage for damage in self.damages)
+        return find_unknown_jobs(state, self.survey) if met else frozenset()
 
     def look_for_damage(self) -> None:
         """Read the journal, so that `damages` includes its damage."""
@@ -107,7 +130,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def forget_damage(self) -> None:
         """Look anew for damage on the next use."""
-        for name in ("survey", "record_damages"):
+        for name in ("survey", "record_damages", "card_damage"):
             self.__dict__.pop(name, None)
 
     def find_lost_lives(self) -> Damage | None:

@@ -72,17 +72,17 @@ def submit_prepared(
         if is_submitted:
             return advance_run(prepared, SubmittedRun, recording)
     refuse_if_submitted(run, card, service)
-    read_header(run)  # reports a newer format or a damaged header first
+    read_header(run, checked=False)  # reports a newer format or a damaged header first
     if fingerprint is not None:
         _refuse_if_moved(run, Path(fingerprint.root))
     recording.stage("comparing the inputs with those of the preparation")
     _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
-    if with_probe:
-        _probe(prepared, recording)
     if force and (manifest := read_manifest(run)) is not None:
         with lock_folder(run.root):
             refuse_if_submitted(run, read_card(run), service)
             trust_own_manifest(run, encode_manifest(accept_changes(run, manifest)))
+    if with_probe:
+        _probe(prepared, recording)
     return advance_run(prepared, SubmittedRun, recording)
 
 

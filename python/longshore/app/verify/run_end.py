@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import read_end_record
-from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives, read_end_seal
+from longshore.engine.journal.chain import END_SEAL, LifeExtent, first_event, measure_lives, read_end_seal
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import end_record_paths
 from longshore.engine.rundir.batch_tags import life_of_tag
@@ -23,6 +23,7 @@ from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Sub
 from longshore.model.wording import count_noun
 from longshore.world.files.read_file import read_file
 from longshore.world.host import boot_id
+from longshore.world.runs.find_run import hint_reference
 
 _LACKS_STARTS: Final = "it lacks the records of {} starts that the journal has"
 _START_OR_END: Final = (b'{"r":"start"', b'{"r":"end"')
@@ -46,8 +47,8 @@ def is_sealed(run: RunPaths, extents: Sequence[LifeExtent]) -> bool:
     return seal is not None and bool(extents) and seal.life == extents[-1].life
 
 
-def note_missing_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[str]:
-    """Note a newest life that ends with the end of the run, and has no seal: as after a crash, or it was deleted.
+def check_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
+    """Check that a newest life that ends with the end of the run has its seal: nothing else vouches for its length.
 
     Journals of the older format have none.
     """
@@ -57,9 +58,11 @@ def note_missing_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[
     for block in read_life(extents[-1]):
         last = block.lines[block.lines.rfind(b"\n", 0, -1) + 1 :]
     if last and isinstance(decode_events(last, path=str(extents[-1].path))[-1], Finished):
-        yield (
-            f"the journal of life {extents[-1].life} ends with the end of the run, which 'journal/end.json' does not "
-            "seal: the engine died in between, or the file is gone"
+        yield Damage(
+            path=str(run.journal / END_SEAL),
+            what=f"it does not seal life {extents[-1].life}, which ends with the end of the run: the engine died in "
+            "between, or the file was removed",
+            unknown=f"whether the journal is complete is not known; to seal it: longshore resume {hint_reference(run)}",
         )
 
 

@@ -17,16 +17,16 @@ import msgspec
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.run_end import (
+    check_seal,
     check_starts,
     check_submissions,
     is_sealed,
     note_missing_ends,
-    note_missing_seal,
     note_missing_starts,
 )
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import FENCE_MARKS, is_complete
-from longshore.engine.journal.chain import measure_lives
+from longshore.engine.journal.chain import LATER_UNKNOWN, life_path, measure_lives
 from longshore.engine.journal.late import read_late_lines
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import (
@@ -45,7 +45,6 @@ from longshore.world.files.read_file import read_file
 from longshore.world.runs.job_maps import read_job_maps
 from longshore.world.runs.manifests import (
     find_changed_files,
-    is_card_damaged,
     manifest_numbers,
     manifest_path,
     read_manifest,
@@ -145,9 +144,8 @@ def _check_card(result: VerifyResult) -> Iterator[Damage]:
     run = result.opened.run
     checked = result.opened.card.format >= MANIFESTS_SINCE
     result.covered[run.card.name] = Check.CHECKSUM if checked else Check.FORM
-    if is_card_damaged(run):
-        unknown = "whether name, id, labels and submissions of the run are right is not known"
-        yield Damage(path=str(run.card), what="it does not fit its checksum", unknown=unknown)
+    if damage := result.opened.card_damage:
+        yield damage
 
 
 def _check_manifests(result: VerifyResult) -> Iterator[Damage]:
@@ -244,12 +242,13 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
     if not any(extent.damage for extent in extents):
         yield from _find_lost_lives(result.opened)
     try:
-        result.notes += (*note_missing_seal(run, extents), *note_missing_starts(run, extents))
+        result.notes += note_missing_starts(run, extents)
         yield from check_starts(run, extents)
         yield from check_submissions(run, extents)
         yield from find_lost_manifests(run)
         if not _has_engine(result.opened):
-            # A live engine takes these ends in a moment.
+            # A live engine seals its end and takes these ends in a moment.
+            yield from check_seal(run, extents)
             result.notes += note_missing_ends(run, extents)
     except (OSError, RunUnreadableError):
         # The damage of the newest life was told above, that of records is told below.
@@ -316,18 +315,24 @@ def _is_of_earlier_boot(run: RunPaths, path: Path) -> bool:
 
 
 def _note_cut(result: VerifyResult) -> None:
-    """Note a journal that ends before the newest snapshot: as after a crash, but perhaps it was cut."""
+    """Note a journal that ends before the newest snapshot: as after a crash, but a run that was over lost its end."""
     run = result.opened.run
     snapshot = read_snapshot(run)
     if snapshot is None or any(damage.path.startswith(str(run.journal)) for damage in result.damages):
         return
     # The first event has the number 0.
     number = result.events.get(snapshot.life, 1) - 1
-    if number < snapshot.n:
-        result.notes.append(
-            f"the journal of life {snapshot.life} ends with event {number}, and '{run.status.name}' knows event "
-            f"{snapshot.n}: its end was lost in a crash, or cut off; 'resume' asks the keeper and the workload manager"
-        )
+    if number >= snapshot.n:
+        return
+    what = f"ends with event {number}, and '{run.status.name}' knows event {snapshot.n}"
+    if snapshot.finished:
+        path = str(life_path(run.journal, snapshot.life))
+        result.damages.append(Damage(path=path, what=f"it {what}, with which the run was over", unknown=LATER_UNKNOWN))
+        return
+    result.notes.append(
+        f"the journal of life {snapshot.life} {what}: its end was lost in a crash, or cut off; 'resume' asks the "
+        "keeper and the workload manager"
+    )
 
 
 def _damage_of(error: OSError | RunUnreadableError, path: Path) -> Damage:

@@ -16,11 +16,11 @@ from longshore.batch.native.derive_events import ObservedJob
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import EndRecord
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Ended, Lost
 from longshore.model.workflow.request import Request
-from longshore.world.files.read_file import read_file, read_record
 from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.runs.run_directory import write_cached
+from longshore.world.runs.run_directory import read_cached, write_cached
 
 _ENDS: Final = "native-ends.json"
 _MAX_AGE_S: Final = 5.0
@@ -116,13 +116,15 @@ class NativeObserver:
 
     def _read_cache(self) -> FinalEnds:
         """Read the cache; it can be rebuilt, so losing it does no harm."""
-        return read_record(self._run.cache / _ENDS, FinalEnds) or FinalEnds()
+        try:
+            return msgspec.json.decode(read_cached(self._run, _ENDS), type=FinalEnds)
+        except DECODE_ERRORS:
+            return FinalEnds()
 
     def _write_cache(self, cache: FinalEnds) -> None:
         text = msgspec.json.encode(cache)
-        path = self._run.cache / _ENDS
         with suppress(OSError):
-            if path.exists() and read_file(path) == text:
+            if read_cached(self._run, _ENDS) == text:
                 return
             write_cached(self._run, _ENDS, text)
 

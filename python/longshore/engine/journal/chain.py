@@ -16,10 +16,11 @@ import msgspec
 
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.checksum import SEED, add_checksum, check_block, has_checksum
 from longshore.model.lines.event_codec import decode_event
 from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed
+from longshore.model.run.event import ACCEPT_LOSS, FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed
 from longshore.model.run.states import JobState
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import move
@@ -27,7 +28,8 @@ from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.files.system import files
 
 _SUFFIX: Final = ".jsonl"
-_END: Final = "end.json"
+END_SEAL: Final = "end.json"
+"""Name of the file that seals the last life of a run that is over."""
 _BLOCK_B: Final = 1 << 18
 LATER_UNKNOWN: Final = "what happened later is not known"
 
@@ -77,6 +79,7 @@ class _Head(msgspec.Struct, frozen=True):
     checked: bool
     seals: tuple[Seal, ...]
     damage: Damage | None = None
+    life: Life | None = None
 
 
 def life_path(folder: Path, life: int) -> Path:
@@ -97,7 +100,7 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
 def write_end_seal(folder: Path, seal: EndSeal) -> None:
     """Seal the last life of a run that is over, durably; a later life seals it in its turn."""
     line, _ = add_checksum(msgspec.json.encode(seal), SEED)
-    write_atomically(folder / _END, line, below=folder.parent, durable=True)
+    write_atomically(folder / END_SEAL, line, below=folder.parent, durable=True)
 
 
 def read_end_seal(folder: Path) -> EndSeal | None:
@@ -108,7 +111,7 @@ def read_end_seal(folder: Path) -> EndSeal | None:
     DamagedError
         It is not as it was written.
     """
-    path = folder / _END
+    path = folder / END_SEAL
     try:
         line = read_file(path)
     except FileNotFoundError:
@@ -127,7 +130,7 @@ def set_damaged_end_aside(folder: Path) -> None:
     try:
         read_end_seal(folder)
     except DamagedError:
-        move(folder / _END, folder / f"{_END}.damaged", below=folder.parent)
+        move(folder / END_SEAL, folder / f"{END_SEAL}.damaged", below=folder.parent)
 
 
 def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
@@ -156,6 +159,8 @@ def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
         heads[number] = head = _read_head(number, path, seals.get(number))
         for each in head.seals:
             seals.setdefault(each.life, each)
+    for number, damage in _find_foreign(folder, heads):
+        heads[number] = _Head(checked=True, seals=(), damage=damage)
     if end is not None:
         seals.setdefault(end.life, Seal(life=end.life, bytes=end.bytes, crc=end.crc))
     # Seals before sizes: what was measured before a seal was written exists by then.
@@ -253,7 +258,39 @@ def _read_head(number: int, path: Path, seal: Seal | None) -> _Head:
     if is_valid and (not checked or check_block(line + next_line, SEED) is not None):
         second = decode_if_event(next_line)
     seals = (*((life.seals,) if life.seals else ()), *(second.lives if isinstance(second, Sealed) else ()))
-    return _Head(checked, seals)
+    return _Head(checked, seals, life=life)
+
+
+def _find_foreign(folder: Path, heads: Mapping[int, _Head]) -> Iterator[tuple[int, Damage]]:
+    """Yield the lives whose engine read another manifest than that of their submission, which is intact.
+
+    Their files are of another run. What precedes an accepted loss was accepted with it.
+    """
+    intact: dict[int, str] = {}
+    for number in sorted(heads, reverse=True):
+        life = heads[number].life
+        if life is None or not life.manifest:
+            if life is not None and life.by == ACCEPT_LOSS:
+                return
+            continue
+        if life.s not in intact:
+            intact[life.s] = _digest_of_manifest(folder.parent / "submissions" / f"{life.s:04}.json")
+        if intact[life.s] not in {"", life.manifest}:
+            what = f"it is of another run: its engine read another manifest than 'submissions/{life.s:04}.json'"
+            path = life_path(folder, number)
+            yield number, Damage(path=str(path), line=1, what=what, unknown="what happened in this life is not known")
+
+
+def _digest_of_manifest(path: Path) -> str:
+    """Return the SHA-256 of a manifest; empty if it is missing or damaged, which its readers tell."""
+    # Imported late: journals of older formats name no manifest.
+    from hashlib import sha256
+
+    try:
+        text = read_file(path)
+    except OSError:
+        return ""
+    return sha256(text).hexdigest() if is_intact(text) else ""
 
 
 def _read_life(line: bytes, path: Path) -> Life:

@@ -25,6 +25,7 @@ from longshore.engine.journal.chain import (
     write_end_seal,
 )
 from longshore.engine.journal.late import LateJournal
+from longshore.engine.journal.read_journal import read_life
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, add_checksum
@@ -229,6 +230,29 @@ def seal_of(extent: LifeExtent) -> Seal:
         with open_stream(extent.path) as file:
             crc = crc32(file.read(extent.end))
     return Seal(life=extent.life, bytes=extent.end, crc=crc)
+
+
+def seal_finished(folder: Path) -> None:
+    """Seal the end of a run that is over, where its engine died before it did.
+
+    Raises
+    ------
+    DamagedError
+        The journal or its seal is not as it was written.
+    OSError
+        The seal cannot be written.
+    """
+    extents = measure_lives(folder)
+    if not extents or not extents[-1].checked or extents[-1].sealed:
+        return
+    newest, last = extents[-1], b""
+    for block in read_life(newest):
+        last = block.lines[block.lines.rfind(b"\n", 0, -1) + 1 :]
+    event = _decode(last, newest.path) if last else None
+    if isinstance(event, Finished):
+        crc = seal_of(newest).crc or SEED
+        seal = EndSeal(life=newest.life, bytes=newest.end, crc=crc, n=event.n, t=event.t, state=event.state)
+        write_end_seal(folder, seal)
 
 
 def count_fruitless_lives(folder: Path) -> int:

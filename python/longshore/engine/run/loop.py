@@ -90,7 +90,7 @@ from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
 from longshore.world.process_system import processes
 from longshore.world.runs.job_maps import read_changed_jobs
-from longshore.world.runs.manifests import newest_submission, read_manifest
+from longshore.world.runs.manifests import newest_submission
 from longshore.world.runs.run_directory import read_card
 
 _MAX_SLEEP_S: Final = 0.25
@@ -137,7 +137,7 @@ class Engine:
         self._settings = settings
         self._clock = clock
         self._log_line = log_line
-        self._jobs = jobs = _read_jobs(run)
+        self._jobs = jobs = JobTable(run, "parents")
         self._members = MemberBuilder(jobs)
         self.state = initial_state(jobs)
         number, seal = next_life(run.journal)
@@ -617,12 +617,6 @@ class Engine:
             note=str(self._notes),
             held=self._wait_reasons.held,
         )
-
-
-def _read_jobs(run: RunPaths) -> JobTable:
-    """Read the jobs of a run; raises `RunUnreadableError` if they are not those of its manifest."""
-    manifest = read_manifest(run)
-    return JobTable(run, "parents", expected=manifest.files[manifest.workflow] if manifest else None)
 
 
 def _make_life(run: RunPaths, number: int, by: str, clock: Clock) -> Life:

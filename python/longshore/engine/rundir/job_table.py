@@ -33,8 +33,8 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
 from longshore.model.workflow.request import Request
-from longshore.world.files.read_file import open_stream, open_to_read
-from longshore.world.runs.manifests import workflow_path
+from longshore.world.files.read_file import full_stamp, open_stream, open_to_read
+from longshore.world.runs.manifests import hash_file, recorded_workflow, refuse_other_workflow, workflow_path
 
 if TYPE_CHECKING:
     from longshore.engine.rundir.workflow_check import WorkflowCheck
@@ -71,22 +71,20 @@ _FIELDS: Final[Mapping[Column, tuple[str, object] | tuple[str, object, object]]]
 class JobTable:
     """Jobs of a run by index: the line of each in ``workflow.jsonl``, counted from 0.
 
-    Columns in `columns` are read at once with the profiles, any other when it is first used. With `expected`, the
-    digest of the workflow, all that is read must fit it, also later: an engine starts no job from a changed record.
-    `workflow` is the file of an earlier submission; by default that of the newest.
+    Columns in `columns` are read at once with the profiles, any other when it is first used. All that is read must fit
+    the digest in the manifest of its submission, also later: no engine starts a job from a changed record, nobody
+    shows it. `workflow` is the file of an earlier submission; by default that of the newest.
 
     Raises
     ------
     RunUnreadableError
-        The workflow is missing, torn, of a newer format, or not the expected one.
+        The workflow is missing, torn, of a newer format, or not as it was submitted.
     """
 
-    def __init__(
-        self, run: RunPaths, *columns: Column, expected: FileDigest | None = None, workflow: Path | None = None
-    ) -> None:
+    def __init__(self, run: RunPaths, *columns: Column, workflow: Path | None = None) -> None:
         self.run = run
-        self.path = workflow or workflow_path(run)
-        self._check = _make_check(self.path, expected, run) if expected else None
+        self.path, self._digest = recorded_workflow(run, workflow)
+        self._check = self._make_check()
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")
@@ -150,8 +148,8 @@ class JobTable:
             That is not so.
         """
         parents: Adjacency = self._column("parents")
-        if not self._are_parents_checked and not self._check:
-            # A workflow of the older format has no checksum.
+        if not self._are_parents_checked:
+            # A stranger's archive may have a manifest that fits anything.
             for job, of_job in enumerate(parents):
                 if of_job and not 0 <= min(of_job) <= max(of_job) < job:
                     raise RunUnreadableError(f"'{self.path}' has a job whose parent is not before it: job {job}")
@@ -324,31 +322,62 @@ class JobTable:
 
     def _read(self, column: Column) -> _Values:
         values = _no_values(column)
-        with _open_workflow(self.path) as (header, file):
-            for rows, _ in _blocks(file, header, (column,)):
+        check = self._make_check()
+        with _open_workflow(self.path, check) as (header, file):
+            for rows, _ in _blocks(file, header, (column,), check):
                 values.extend(_values(rows, column))
+            if check:
+                check.finish(file)
         return values
 
+    def _make_check(self) -> WorkflowCheck | None:
+        if self._digest is None:
+            return None
+        # Imported late: a run of the older format needs no library of digests.
+        from longshore.engine.rundir.workflow_check import WorkflowCheck
 
-def _make_check(path: Path, expected: FileDigest, run: RunPaths) -> WorkflowCheck:
-    # Imported late: readers without a check need no library of digests.
-    from longshore.engine.rundir.workflow_check import WorkflowCheck
-
-    return WorkflowCheck(path, expected, shlex.quote(str(run.root)))
+        return WorkflowCheck(self.path, self._digest, shlex.quote(str(self.run.root)))
 
 
-def read_header(run: RunPaths, *, workflow: Path | None = None) -> WorkflowHeader:
+def read_header(run: RunPaths, *, workflow: Path | None = None, checked: bool = True) -> WorkflowHeader:
     """Read the first line of ``workflow.jsonl``: profiles, labels and other data that jobs share.
 
-    `workflow` is the file of an earlier submission; by default that of the newest.
+    `workflow` is the file of an earlier submission; by default that of the newest. It is not `checked` where the caller
+    compares all files of the run.
 
     Raises
     ------
     RunUnreadableError
-        The workflow is missing, torn or of a newer format.
+        The workflow is missing, torn, of a newer format, or not as it was submitted.
     """
-    with _open_workflow(workflow or workflow_path(run)) as (header, _):
+    path = check_workflow(run, workflow) if checked else workflow or workflow_path(run)
+    with _open_workflow(path) as (header, _):
         return header
+
+
+def check_workflow(run: RunPaths, workflow: Path | None = None) -> Path:
+    """Compare a workflow with the manifest of its submission, and return its path.
+
+    Raises
+    ------
+    RunUnreadableError
+        It cannot be read, or is not as it was submitted.
+    """
+    path, expected = recorded_workflow(run, workflow)
+    if expected is not None:
+        try:
+            found = _hash_once(path, full_stamp(path))
+        except OSError as error:
+            raise _read_error(path, error) from error
+        refuse_other_workflow(path, found, expected, shlex.quote(str(run.root)))
+    return path
+
+
+@lru_cache(maxsize=16)
+def _hash_once(path: Path, stamp: tuple[int, ...]) -> FileDigest:
+    """Return the digest of a file; it is hashed once as long as it has the same stamp."""
+    del stamp
+    return hash_file(path)
 
 
 def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
@@ -402,13 +431,17 @@ def _open_workflow(path: Path, check: WorkflowCheck | None = None) -> Iterator[t
                 check.add_header(line)
             yield decode_header(line, path=str(path)), file
     except OSError as error:
-        hint = _CLOSED_HINT if isinstance(error, PermissionError) else ""
-        raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint) from error
+        raise _read_error(path, error) from error
     except OverflowError as error:
         message = f"'{path}' has a job whose parent is not before it: its number has more than 31 bits"
         raise RunUnreadableError(message) from error
     except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no job: {error}") from error
+
+
+def _read_error(path: Path, error: OSError) -> RunUnreadableError:
+    hint = _CLOSED_HINT if isinstance(error, PermissionError) else ""
+    return RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint)
 
 
 @lru_cache

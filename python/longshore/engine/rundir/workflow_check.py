@@ -1,4 +1,4 @@
-"""Check of a workflow file against its manifest, so that a changed command is never started.
+"""Check of a workflow file against its manifest, so that a changed command is never started, and no reader shows it.
 
 The whole file is hashed while it is read. Later, each record that is read again must still have the checksum that it
 had then: a file may change while its engine runs.
@@ -14,7 +14,8 @@ from typing import BinaryIO, Final
 from zlib import crc32
 
 from longshore.errors import RunUnreadableError
-from longshore.model.run.manifest import FileDigest, describe_difference
+from longshore.model.run.manifest import FileDigest
+from longshore.world.runs.manifests import refuse_other_workflow
 
 _CHUNK_B: Final = 1 << 20
 
@@ -34,6 +35,7 @@ class WorkflowCheck:
 
     def __init__(self, path: Path, expected: FileDigest, run: str) -> None:
         self._path = path
+        self._run = run
         self._hint = (
             f"No job is started from it. 'longshore verify {run}' shows all that is damaged; restore it from a copy."
         )
@@ -68,9 +70,7 @@ class WorkflowCheck:
         """
         while chunk := file.read(_CHUNK_B):
             self.add_rest(chunk)
-        if FileDigest(self._size, self._digest.hexdigest()) != self._expected:
-            what = describe_difference(self._size, self._expected)
-            raise RunUnreadableError(f"'{self._path}' {what}", hint=self._hint)
+        refuse_other_workflow(self._path, FileDigest(self._size, self._digest.hexdigest()), self._expected, self._run)
 
     def refuse_changed_job(self, job: int, line: bytes) -> None:
         """Check the line of a job that was read again.

@@ -58,6 +58,15 @@ def read_with_status(path: Path, *, max_b: int = MAX_WHOLE_B) -> tuple[bytes, os
     return _read_whole(_open_regular(path, os.O_NOFOLLOW), path, max_b)
 
 
+def full_stamp(path: Path) -> tuple[int, ...]:
+    """Return a stamp of a file that any write changes: its inode, size, and times, of which users can set only one.
+
+    Raises `OSError` if it cannot be inspected.
+    """
+    about = files.stat(path)
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
 def folder_status(folder: Path) -> os.stat_result:
     """Return the status of a folder, which need not be readable.
 

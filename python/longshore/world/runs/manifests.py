@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.errors import RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.manifest_codec import decode_manifest, encode_manifest
 from longshore.model.run.manifest import (
@@ -125,6 +125,52 @@ def workflow_path(run: RunPaths) -> Path:
     """Return the workflow of the newest submission; the first one has the file of every run."""
     manifest = _later_manifest(run)
     return run.root / manifest.workflow if manifest else run.workflow
+
+
+def recorded_workflow(run: RunPaths, path: Path | None = None) -> tuple[Path, FileDigest | None]:
+    """Return a workflow and its digest, which the manifest of its submission has; by default the newest.
+
+    There is no digest for a run of an older format, for a workflow that is not in a run yet, and for a file that no
+    submission lists.
+
+    Raises
+    ------
+    RunUnreadableError
+        The manifest cannot be read, or it or ``run.json`` is of another run.
+    """
+    try:
+        manifest = read_manifest(run)
+    except RunNotFoundError:
+        manifest = None
+    if manifest is None:
+        return path or run.workflow, None
+    if manifest.card and not is_identity_intact(run, manifest):
+        what = "it is not as it was written"
+        if manifest.run != read_card(run).run_token:
+            what = f"it is of another run than '{manifest_path(run, manifest.number)}'"
+        raise RunUnreadableError(f"'{run.card}': {what}", hint=_DAMAGED_HINT.format(run=shlex.quote(str(run.root))))
+    while path not in {None, run.root / manifest.workflow} and manifest.number > 1:
+        earlier = read_manifest(run, manifest.number - 1)
+        assert earlier is not None  # `None` is only for runs without any
+        manifest = earlier
+    path = path or run.root / manifest.workflow
+    return path, manifest.files.get(path.relative_to(run.root).as_posix())
+
+
+def refuse_other_workflow(path: Path, found: FileDigest, expected: FileDigest, run: str) -> None:
+    """Refuse a workflow with another digest than its manifest has; `run` is how a command names the run.
+
+    Raises
+    ------
+    RunUnreadableError
+        The digests differ.
+    """
+    if found != expected:
+        raise RunUnreadableError(
+            f"'{path}' {describe_difference(found.size, expected)}: it is not as it was written",
+            hint=f"Nothing is told or started from it. 'longshore verify {run}' shows all that is damaged; restore it "
+            "from a copy.",
+        )
 
 
 def earlier_workflows(run: RunPaths) -> list[Path]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -16,7 +17,8 @@ from longshore.contract.context import RenderedFile, RunPaths
 from longshore.contract.wait_reasons import WaitReasons
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checked_document import encode_document
+from longshore.model.lines.checked_document import encode_document, is_intact
+from longshore.model.lines.checksum import SEED, add_checksum
 from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
@@ -25,12 +27,14 @@ from longshore.world.files.disk_space import FULL_ERRORS, mount_point
 from longshore.world.files.durable import sync_names, sync_tree
 from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
-from longshore.world.files.read_file import read_file, read_record
+from longshore.world.files.read_file import read_file
 from longshore.world.files.system import files
 from longshore.world.runs.owner import is_own_run
 
 RUN_FORMAT: Final = 2
 """Version of the run directory's layout."""
+_CHECKSUM_B: Final = 4
+"""Bytes in front of a cache file that are its checksum."""
 MANIFESTS_SINCE: Final = 2
 """First version of the layout in which submissions have manifests, and ``run.json`` has a checksum."""
 MADE_FROM_FORMAT: Final = 1
@@ -237,13 +241,17 @@ def read_submitting(run: RunPaths) -> SubmissionStart | None:
 
 
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
-    """Write ``status.json`` atomically."""
-    write_atomically(run.status, msgspec.json.encode(snapshot), below=run.root)
+    """Write ``status.json`` atomically, with a checksum."""
+    write_atomically(run.status, add_checksum(msgspec.json.encode(snapshot), SEED)[0], below=run.root)
 
 
 def read_snapshot(run: RunPaths) -> Snapshot | None:
-    """Read ``status.json``; ``None`` when it is missing or unreadable."""
-    return read_record(run.status, Snapshot)
+    """Read ``status.json``; ``None`` when it is missing, unreadable or not as it was written."""
+    try:
+        text = read_file(run.status)
+        return msgspec.json.decode(text, type=Snapshot) if is_intact(text) else None
+    except (OSError, *DECODE_ERRORS):
+        return None
 
 
 def write_waiting(run: RunPaths, waiting: WaitReasons) -> None:
@@ -265,15 +273,28 @@ def write_cached(run: RunPaths, name: str, text: bytes) -> None:
         return
     make_folders(run.cache, below=run.root)
     # Reports repeat what is in the card.
-    write_atomically(run.cache / name, text, below=run.root, mode=_present_mode(run.card))
+    stored = _cache_checksum(run, text) + text
+    write_atomically(run.cache / name, stored, below=run.root, mode=_present_mode(run.card))
 
 
 def read_cached(run: RunPaths, name: str) -> bytes:
-    """Read a cache file; empty when it is missing or unreadable."""
+    """Read a cache file; empty when it is missing, unreadable, not as it was written, or of another run."""
     try:
-        return read_file(run.cache / name)
+        stored = memoryview(read_file(run.cache / name))
+        text = stored[_CHECKSUM_B:]
+        return bytes(text) if stored[:_CHECKSUM_B] == _cache_checksum(run, text) else b""
     except OSError:
         return b""
+
+
+def _cache_checksum(run: RunPaths, text: bytes | memoryview) -> bytes:
+    """Return the checksum of a cache file and of the run that it is of: a changed byte decodes to another number."""
+    try:
+        token = read_card(run).run_token
+    except (RunNotFoundError, RunUnreadableError):
+        # Whoever relies on the card reports the error.
+        token = ""
+    return crc32(text, crc32(token.encode())).to_bytes(_CHECKSUM_B)
 
 
 def _present_mode(path: Path) -> int:

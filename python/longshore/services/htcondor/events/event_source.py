@@ -17,7 +17,7 @@ import msgspec
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.contract.wait_reasons import WaitReasons
-from longshore.engine.journal.chain import life_path
+from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import read_since
 from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
 from longshore.engine.rundir.job_table import JobTable
@@ -25,6 +25,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
+from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
@@ -205,15 +206,21 @@ class LogEventSource:
                 path = life_path(self._folder, number)
                 actual_size = path.stat().st_size
                 is_valid = is_valid and actual_size >= size
+                # A file of another run begins with another life.
+                is_valid = is_valid and (not size or first_event(path) == self._life_event(number))
                 if actual_size > size:
                     # A reader died between writing events and writing the state.
                     truncate_file(path, size, below=self._run.root)
-        except (OSError, *DECODE_ERRORS):
+        except (OSError, IndexError, RunUnreadableError, *DECODE_ERRORS):
             is_valid = False
         if is_valid:
             self._read_state, self._phases = state, None
         else:
             self._clear_cache()
+
+    def _life_event(self, number: int) -> Life:
+        """Event with which the events of a submission begin."""
+        return msgspec.structs.replace(self._record.submissions[number - 1].life, v=PLAIN_FORMAT, life=number)
 
     def _clear_cache(self) -> None:
         clear_cache(self._folder, below=self._run.root)
@@ -360,7 +367,7 @@ class LogEventSource:
         state.next_number, state.is_finished = 1, False
         # Interventions accepted too late for the submission before are no events of this one.
         state.interventions = sum(recorded.life < state.submissions for recorded in self._record.accepted)
-        yield msgspec.structs.replace(submission.life, v=PLAIN_FORMAT, life=state.submissions)
+        yield self._life_event(state.submissions)
         if submission.restarted is not None:
             for event in self._dags.jobs.translate((submission.restarted, *submission.steers)):
                 if isinstance(event, Restarted):
