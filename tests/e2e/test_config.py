@@ -157,11 +157,12 @@ def test_explain(cli: Cli, tmp_path: Path) -> None:
     assert [(each["value"], each["section"]) for each in cpus["hides"]] == [(2, "root")]
 
 
-def test_explain_knows_what_was_overridden(cli: Cli, tmp_path: Path) -> None:
+def test_explain_knows_what_was_overridden(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LONGSHORE_NUMBER_OF_RETRIES")
     (tmp_path / "weak.yaml").write_text("numberOfRetries: 3\n", "utf-8")
     write(tmp_path, "includeConfigs: weak.yaml\nnumberOfRetries: 2\n")
     value = cli("config", "explain", "run.yaml", "numberOfRetries", "--json").json["values"]["numberOfRetries"]
-    assert [(each["value"], each["origin"]["layer"]) for each in value["overrode"]] == [(3, "file"), (5, "defaults")]
+    assert [(each["value"], each["origin"]["layer"]) for each in value["overrode"]] == [(3, "file"), (0, "defaults")]
     text = cli("config", "explain", "run.yaml", "numberOfRetries").stdout
     assert text.splitlines()[:3] == [
         "numberOfRetries: 2",
@@ -300,6 +301,7 @@ def test_options_mean_what_they_mean_to_submit(cli: Cli, tmp_path: Path) -> None
 
 def test_the_commands_have_every_option_of_submit() -> None:
     of_submission = {"wait", "as_json", "force", "strict", "reuse", "by_content", "dry_run", "with_probe"}
+    of_submission.add("share_outputs")
     names = {option.name for option in submit.params} - of_submission
     for command in (config.show, config.explain, config.lint):
         assert names <= {option.name for option in command.params}

@@ -11,7 +11,6 @@ from tests.house.source_trees import MODULES, PACKAGE, tree_of
 from longshore.model.decode_errors import DECODE_ERRORS
 
 EXCEPTIONS = {
-    "app/acquire/dimension_tables.py": "tells the place of the byte that is not UTF-8",
     "app/configure/resolved_run.py": "reads a text, which has no other errors",
     "config/values/arithmetic.py": "evaluates arithmetic",
     "config/values/bps_eval.py": "evaluates a literal of Python",
