@@ -64,6 +64,7 @@ class ShellLine(Template, frozen=True, eq=False, dict=True):
 
 _PRIVATE: Final = re.compile("\ue000([0-9]+)\ue001")
 """Stands for data while a line is divided into words."""
+_PROGRAM_VARIABLES: Final = ("CTRL_MPEXEC_DIR", "DAF_BUTLER_DIR")
 _PROGRAM: Final = re.compile(
     r"\$(?:\{(?P<braced>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)\}|(?P<bare>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)(?=/))"
     r"/bin/(?P<program>pipetask|butler)(?![\w./-])"
@@ -160,8 +161,9 @@ def read_command_words(config: Config, key: str, scope: Scope) -> tuple[str, ...
     if not isinstance(hit.value, str):
         raise ConfigError(f"'{key}' must be text, not {quote_value(hit.plain_value())}", origin=hit.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    parts = Interpolator(config, replace(scope, undefined=undefined)).parts(hit.value, hit.origin, name=key)
-    parts = _map_literals(parts, partial(replace_program_paths, env=scope.env))
+    env = _without_empty_program_paths(scope.env)
+    parts = Interpolator(config, replace(scope, env=env, undefined=undefined)).parts(hit.value, hit.origin, name=key)
+    parts = _map_literals(parts, partial(replace_program_paths, env=env))
     try:
         return split_words(parts)
     except ValueError as error:
@@ -191,6 +193,11 @@ def replace_program_paths(text: str, env: Mapping[str, str]) -> str:
     return _PROGRAM.sub(
         lambda found: found.group() if env.get(found["braced"] or found["bare"]) else found["program"], text
     )
+
+
+def _without_empty_program_paths(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which an empty variable of LSST's programs is as good as none."""
+    return {name: value for name, value in env.items() if value or name not in _PROGRAM_VARIABLES}
 
 
 def _shell_program_paths(line: str) -> str:
