@@ -297,3 +297,23 @@ def test_outputs_inside_the_run_directory(cli: Cli, tmp_path: Path) -> None:
     ran = cli("submit", "run.yaml", "--wait", "--json")
     assert ran.returncode == 0, ran.stderr
     assert (Path(ran.json["submit_dir"]) / "out" / "a.txt").read_text("utf-8") == "made\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "attempts"),
+    [
+        ("", 1),
+        ("retryOn: {exit: [3]}\n", 3),
+        ("numberOfRetries: 1\n", 2),
+        ("retryOn: {exit: [3]}\nnumberOfRetries: 0\n", 1),
+    ],
+)
+def test_a_failure_is_retried_where_that_is_asked_for(
+    cli: Cli, write_run: WriteRun, monkeypatch: pytest.MonkeyPatch, text: str, attempts: int
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("LONGSHORE_RETRY_", "LONGSHORE_NUMBER_OF_RETRIES"))]:
+        monkeypatch.delenv(name)
+    ran = cli("submit", write_run(f"runQuantumCommand: exit 3\nretryDelay: 0\n{text}"), "--wait")
+    assert ran.returncode == 19, ran.stderr
+    (run,) = cli("report", "--id", "@last", "--json").json["runs"]
+    assert [job["attempts"] for job in run["jobs"]] == [attempts]
