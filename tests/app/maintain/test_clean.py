@@ -184,6 +184,7 @@ def test_a_run_that_is_not_over_or_too_young_stays_as_it_is(tmp_path: Path) -> N
     lines = live.journal.read_bytes().splitlines(keepends=True)
     live.journal.write_bytes(b"".join(lines[:-1]))
     live.run.status.unlink()
+    (live.run.journal / "end.json").unlink()
     plan = plan_clean(CleanRequest(references=[str(live.run.root)]), now=AFTER)
     assert (plan.files, plan.skipped) == ((), (("k7f3aa", "it is not over"),))
     over = old_run(tmp_path / "over", {*CACHES, *LOGS})

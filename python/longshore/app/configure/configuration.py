@@ -189,9 +189,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise unknown_site(name, self.base, self.sites, origin)
         profile, added = _site_layers(self.base, name, self.sites)
         stack = self.layers.stack.with_layers(*added)
-        default_layers = _payload_layers(Config(stack.root(), caller, values), name, self.layers)
-        stack = stack.with_layers(*default_layers)
         config = Config(stack.root(), caller, values)
+        if default_layers := _payload_layers(config, name, self.layers):
+            stack = stack.with_layers(*default_layers)
+            config = Config(stack.root(), caller, values)
         service, service_origin = chosen_service(config, name, self.env)
         if service_layers := _service_layers(service):
             default_layers += service_layers
@@ -258,7 +259,8 @@ def make_draft(
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="", service_origin=None)
     with _collect_errors(site_errors):
         # Without a site, the service that the payload brings decides.
-        wanted = Config(layers.stack.with_layers(*_payload_layers(base, "", layers)).root(), caller)
+        brought = _payload_layers(base, "", layers)
+        wanted = Config(layers.stack.with_layers(*brought).root(), caller) if brought else base
         name, written = choose_site(wanted, env, sites), base.search("computeSite", Scope(env=env))
         draft = draft.at_site(name, written.origin)
         if isinstance(written.value, dict | list) or (name and str(written.value or name) != name):

@@ -76,7 +76,7 @@ def submit_prepared(
     if fingerprint is not None:
         _refuse_if_moved(run, Path(fingerprint.root))
     recording.stage("comparing the inputs with those of the preparation")
-    _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
+    _refuse_changes(run, _find_changes(run, card, fingerprint, service), recording, force=force)
     if force and (manifest := read_manifest(run)) is not None:
         with lock_folder(run.root):
             refuse_if_submitted(run, read_card(run), service)
@@ -154,7 +154,7 @@ def _refuse_if_moved(run: RunPaths, original: Path) -> None:
 
 
 def _find_changes(
-    run: RunPaths, card: RunIdentity, fingerprint: Fingerprint | None, service: WmsService, *, force: bool
+    run: RunPaths, card: RunIdentity, fingerprint: Fingerprint | None, service: WmsService
 ) -> list[Problem]:
     """Return all changes since the run was prepared."""
     if fingerprint is None:
@@ -166,8 +166,8 @@ def _find_changes(
             with map_read_errors(run):
                 changes += find_missing_inputs(run)
         except RunUnreadableError:
-            # The refusal names the changed workflow; with `force` or without changes, this error does.
-            if force or not changes:
+            # The refusal names the changed workflow, and `force` accepts it; without changes, this error names it.
+            if not changes:
                 raise
     return changes
 
