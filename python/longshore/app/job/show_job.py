@@ -38,6 +38,7 @@ from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
 from longshore.world.files.permissions import bounded_umask
+from longshore.world.files.read_file import read_file
 
 
 def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> JobDetails:
@@ -125,7 +126,7 @@ def _job_script(
 def _recorded_secrets(opened: OpenRun) -> Iterator[str]:
     """Yield the secrets of the configuration that the run was prepared with, as far as it can be read."""
     try:
-        text = merged_config_path(opened.run, opened.card.name).read_text("utf-8", "replace")
+        text = read_file(merged_config_path(opened.run, opened.card.name)).decode("utf-8", "replace")
     except OSError:
         # A run of another tool has none, and others than its owner may not read it.
         return
