@@ -17,13 +17,15 @@ from tests.workflows import ONE, Tasks, WriteRun, wfformat
 
 USAGE, CONFIGURATION, SERVICE, NOT_FOUND, PREPARATION = 2, 3, 4, 5, 7
 
+_NOT_ERRORS = ("longshore: note: ", "longshore: warning: ", "longshore: imports ")
+
 LeftBehind = Callable[[], list[str]]
 
 
 def errors_of(ran: CommandResult) -> list[str]:
     """The lines of an error, which must be all that is printed beside notes and warnings."""
     assert "Traceback" not in ran.stderr
-    lines = [line for line in ran.said if not line.startswith(("longshore: note: ", "longshore: warning: "))]
+    lines = [line for line in ran.said if not line.startswith(_NOT_ERRORS)]
     assert 1 <= len(lines) <= 2, ran.stderr
     assert lines[0].startswith("longshore: error: "), ran.stderr
     assert not ran.stdout

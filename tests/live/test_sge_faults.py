@@ -108,7 +108,10 @@ def test_what_follows_a_failure_in_native_mode_is_not_run(sge_site: SgeSite) -> 
         tasks,
     )
     until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 3, "three run")
-    sge_site.pool.run("qdel", sge_site.tasks(run)[0])
+    deleted = sge_site.tasks(run)[0]
+    sge_site.pool.run("qdel", deleted)
+    # It would end by itself before Grid Engine comes to end it.
+    until(lambda: deleted not in sge_site.tasks(run), "one is deleted")
     go.touch()
     assert sge_site.ended(run)["state"] == "FAILED"
     assert sge_site.counts(run) == {"SUCCEEDED": 3, "FAILED": 1, "DELETED": 1, "PRUNED": 3}

@@ -61,7 +61,7 @@ def check_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]
         yield Damage(
             path=str(run.journal / END_SEAL),
             what=f"it does not seal life {extents[-1].life}, which ends with the end of the run: the engine died in "
-            "between, or the file was removed",
+            "between or could not write it (its log tells), or the file was removed",
             unknown=f"whether the journal is complete is not known; to seal it: longshore resume {hint_reference(run)}",
         )
 
