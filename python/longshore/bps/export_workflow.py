@@ -16,7 +16,6 @@ from lsst.ctrl.bps import (
     GenericWorkflowJob,
 )
 
-from longshore.app.submit.fingerprint import merged_config_path
 from longshore.bps.stored_workflow import ExportedJob, StoredWorkflow
 from longshore.contract.context import RunPaths, log_path
 from longshore.model.workflow.job_groups import Ordering
@@ -103,7 +102,7 @@ def _ordering_rule(ordering: Ordering, stored: StoredWorkflow) -> dict[str, Any]
 
 def export_config(run: RunPaths, name: str, service: str) -> BpsConfig:
     """Make a configuration of BPS of the merged configuration of a run, with the defaults of a plug-in below it."""
-    values = yaml.safe_load(merged_config_path(run, name).read_text("utf-8"))
+    values = yaml.safe_load(run.merged_config(name).read_text("utf-8"))
     values["wmsServiceClass"] = service
     options = values.get("bps_cmdline") or {}
     values["bps_cmdline"] = {**options, "submitPath": str(run.root), "wmsServiceClass": service}

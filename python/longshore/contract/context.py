@@ -48,6 +48,10 @@ class RunPaths(msgspec.Struct, frozen=True):
         """``origins.json``: where each value of the configuration was written."""
         return self.root / "origins.json"
 
+    def merged_config(self, name: str) -> Path:
+        """File with the merged configuration of the run of that name, as BPS names it."""
+        return self.root / f"{name}_config.yaml"
+
     @property
     def site_choice(self) -> Path:
         """``site-choice.json``: why the run is at its site, where there were candidates."""

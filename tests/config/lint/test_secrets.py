@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from longshore.config.lint.secrets import (
+    HIDDEN,
     hide_secrets,
+    hide_words,
     literal_secrets,
     may_have_secrets,
-    recorded_secrets,
     secret_variables,
 )
 from longshore.config.values.merge import LayerRank, make_layer
-from longshore.model.values import YamlValue
 
 
 def found(name: str, value: object) -> list[str]:
@@ -86,13 +86,13 @@ def test_secrets_in_a_command_are_masked(text: str, shown: str) -> None:
     assert hide_secrets(text, ["hunter2-x", "it's a s3cret", "a1", ""]) == shown
 
 
-def test_recorded_values_have_the_secrets_of_keys_forms_and_variables() -> None:
-    values: YamlValue = {
-        "dbPassword": "hunter2",
-        "x": {"token": [4711, "$<MINE>"]},
-        "url": "s://a:b@h",
-        "tokenFile": "f",
-    }
-    assert list(recorded_secrets(values, {"MINE": "m1"})) == ["hunter2", "4711", "m1"]
+def test_words_after_an_option_that_names_a_secret_are_masked() -> None:
+    words = ["sh", "-c", "x", "--password", "abc", "--token", "-v", "--api-key=q1", "MINE9"]
+    masked = ("sh", "-c", "x", "--password", HIDDEN, "--token", "-v", f"--api-key={HIDDEN}", HIDDEN)
+    assert hide_words(words, ["MINE9"]) == masked
+
+
+def test_a_text_may_have_secrets_by_the_name_of_any_of_its_keys() -> None:
     assert may_have_secrets("dbPassword: x")
-    assert not may_have_secrets("site: x")
+    assert may_have_secrets("myToken: x\nsite: y\n")
+    assert not may_have_secrets("site: x\ntokenFile: x\n")

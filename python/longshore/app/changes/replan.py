@@ -17,7 +17,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ExistingRun, ResolvedRun, resolve_run
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.submit.fingerprint import ConfigurationValues, merged_config_path, read_recorded_values
+from longshore.app.submit.fingerprint import ConfigurationValues, read_recorded_values
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import RunPlan
@@ -57,7 +57,7 @@ def read_sources(opened: OpenRun) -> RecordedSources | None:
         fingerprint = read_made_from(paths)
         if fingerprint is None:
             return None
-        values = read_recorded_values(merged_config_path(paths, opened.card.name), paths.origins)
+        values = read_recorded_values(paths.merged_config(opened.card.name), paths.origins)
     except (LongshoreError, OSError, yaml.YAMLError, *DECODE_ERRORS):
         return None
     return RecordedSources(paths=paths, fingerprint=fingerprint, values=values)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from mmap import mmap
+from pathlib import Path
 
 import msgspec
 
 from longshore.app.configure.configuration import Configuration
-from longshore.config.lint.secrets import literal_secrets, secret_variables
+from longshore.config.lint.secrets import literal_secrets, may_have_secrets, secret_variables
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank
+from longshore.errors import ConfigError
+from longshore.world.files.read_file import read_file
+from longshore.world.read.yaml_text import read_document
 
 _PART = re.compile(rb"[A-Za-z0-9]+")
 
@@ -29,6 +34,20 @@ class SecretValues(msgspec.Struct, frozen=True, kw_only=True):
     def may_be_in(self, text: bytes | mmap) -> bool:
         """Return whether a text has all parts of a secret."""
         return any(all(text.find(part) >= 0 for part in parts) for parts in self.parts)
+
+
+def read_secrets(path: Path) -> tuple[str, ...]:
+    """Return the secrets of the recorded configuration of a run, the longest first; none if it cannot be read."""
+    try:
+        text = read_file(path).decode("utf-8", "replace")
+        root = read_document(text, str(path)).node if may_have_secrets(text) else None
+    except (OSError, ConfigError):
+        # A run of another tool has none, and others than its owner may not read it.
+        return ()
+    if root is None:
+        return ()
+    variables = (os.environ.get(name, "") for name in secret_variables(root))
+    return tuple(sorted({*literal_secrets(root), *variables} - {""}, key=len, reverse=True))
 
 
 def find_secret_values(configuration: Configuration) -> SecretValues:

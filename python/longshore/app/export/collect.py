@@ -17,7 +17,6 @@ from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.app.statistics.run_statistics import summarize_run_attempts
-from longshore.app.submit.fingerprint import merged_config_path
 from longshore.contract.context import log_path
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.report import RunReport
@@ -41,7 +40,7 @@ def attempt_rows(found: RunAttempts) -> Iterator[AttemptRow]:
         if log is None and attempt.cause is not Cause.SUBMIT:
             log = log_of(attempt.job, name, label, attempt.number)
         yield AttemptRow(
-            attempt=attempt,
+            attempt=found.opened.hide_reason(attempt),
             job=name,
             label=label,
             request=found.request_of(attempt),
@@ -75,7 +74,7 @@ def collect_crate(opened: OpenRun) -> tuple[CrateRun, list[AttemptRow]]:
     newest: dict[int, Attempt] = {}
     for attempt in found.attempts:
         if attempt.job not in newest or attempt.number > newest[attempt.job].number:
-            newest[attempt.job] = attempt
+            newest[attempt.job] = opened.hide_reason(attempt)
     with map_read_errors(opened.run):
         run = CrateRun(
             trace=trace,
@@ -116,7 +115,7 @@ def _shown_root(opened: OpenRun) -> Path:
 def _sources(opened: OpenRun) -> Iterator[CrateFile]:
     """Yield the configuration and the files of the payload that a run was made from."""
     made_from = read_made_from(opened.run)
-    root, config = _shown_root(opened), merged_config_path(opened.run, opened.card.name)
+    root, config = _shown_root(opened), opened.run.merged_config(opened.card.name)
     own = fingerprint_file(config, config.name)
     for each in (*((own,) if own else ()), *(made_from.payload if made_from else ())):
         yield CrateFile(path=str(root / each.path), size_b=each.size, sha256=each.sha256)

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.config.lint.secrets import hide_secrets
+from longshore.config.lint.secrets import mask_secrets
 from longshore.contract.capabilities import AllocationReader
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import ConfigError, LongshoreError
@@ -50,11 +50,5 @@ def asked_resources(opened: OpenRun, job: JobSettings) -> AskedResources | None:
         service=opened.card.service,
         components=components,
         partition=row["name"] if row else "",
-        settings={name: _hide_secrets(value) for name, value in job.service_settings.items()},
+        settings={name: mask_secrets(name, value, opened.secrets) for name, value in job.service_settings.items()},
     )
-
-
-def _hide_secrets(value: YamlValue) -> YamlValue:
-    if isinstance(value, list):
-        return [_hide_secrets(each) for each in value]
-    return hide_secrets(value) if isinstance(value, str) else value

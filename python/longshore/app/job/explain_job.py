@@ -83,7 +83,7 @@ class _ExplanationBuilder:
         self._state = replayed.state
         self._unknown = opened.find_unknown_jobs(self._state)
         self._causes = self._find_causes()
-        self._events = replayed.events_of({job, *self._causes})
+        self._events = [opened.hide_reason(event) for event in replayed.events_of({job, *self._causes})]
 
     def build(self, as_of: float) -> JobExplanation:
         table, job, state = self._table, self._job, self._state
@@ -133,7 +133,7 @@ class _ExplanationBuilder:
             is_engine_alive=self._alive,
             stopped_at=self._stopped_at(snapshot) if has_stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
             is_run_finished=finished,
-            manager_reason=manager_reason,
+            manager_reason=self._opened.hide_secrets(manager_reason),
             pause="" if finished else state.paused,
             asked=asked_resources(self._opened, structs.replace(settings, request=request)),
             limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),

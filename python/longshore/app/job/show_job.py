@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -15,12 +14,10 @@ from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.submit.fingerprint import merged_config_path
 from longshore.config.lint.secrets import (
     hide_secrets,
+    hide_words,
     looks_secret,
-    may_have_secrets,
-    recorded_secrets,
     secret_spans,
 )
 from longshore.engine.rundir.job_table import JobTable
@@ -38,7 +35,6 @@ from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
 from longshore.world.files.permissions import bounded_umask
-from longshore.world.files.read_file import read_file
 
 
 def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> JobDetails:
@@ -71,7 +67,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         attempts=len(attempts),
         cause=next((each.cause for each in attempts if each.number == number), None),
         reason=reason and hide(reason),
-        command=hide(command) if isinstance(command, str) else tuple(map(hide, command)),
+        command=hide(command) if isinstance(command, str) else hide_words(command, script.secrets),
         line=hide(shell_line(command)),
         launcher=hide(settings.launcher),
         setup=tuple(map(hide, settings.setup)),
@@ -111,7 +107,7 @@ def _job_script(
     own = {**settings.environment, **stored.env}
     environment = {**{name: fill_attempt(value, number - 1) for name, value in own.items()}, **variables}
     secret = {name: value for name, value in environment.items() if is_secret(name) or looks_secret(name, value)}
-    secrets = dict.fromkeys(sorted({*secret.values(), *_recorded_secrets(opened)} - {""}, key=len, reverse=True))
+    secrets = dict.fromkeys(sorted({*secret.values(), *opened.secrets} - {""}, key=len, reverse=True))
     return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
         command=fill_command_attempt(full_command(command, settings), number - 1),
@@ -121,23 +117,6 @@ def _job_script(
         secrets=tuple(secrets),
         umask=_umask(opened),
     )
-
-
-def _recorded_secrets(opened: OpenRun) -> Iterator[str]:
-    """Yield the secrets of the configuration that the run was prepared with, as far as it can be read."""
-    try:
-        text = read_file(merged_config_path(opened.run, opened.card.name)).decode("utf-8", "replace")
-    except OSError:
-        # A run of another tool has none, and others than its owner may not read it.
-        return
-    if may_have_secrets(text):
-        import yaml
-
-        try:
-            values = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe one
-        except yaml.YAMLError:
-            return
-        yield from recorded_secrets(values, os.environ)
 
 
 def _attempt_number(name: str, attempts: Sequence[Attempt], number: int | None) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Final
 
 from longshore.app.page.page_data import ConfigurationRow
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.submit.fingerprint import merged_config_path, read_recorded_values
+from longshore.app.submit.fingerprint import read_recorded_values
 from longshore.config.lint.secrets import mask_secrets
 from longshore.config.values.merge import PACKAGED_LAYERS
 from longshore.errors import RunUnreadableError
@@ -25,22 +26,22 @@ def read_configuration_rows(opened: OpenRun) -> tuple[ConfigurationRow, ...]:
     """
     import yaml
 
-    path = merged_config_path(opened.run, opened.card.name)
+    path = opened.run.merged_config(opened.card.name)
     if not path.exists():
         return ()
     try:
         values = read_recorded_values(path, opened.run.origins)
     except yaml.YAMLError as error:
         raise RunUnreadableError(f"'{path}' is no YAML: {error}") from error
-    rows = [_row(key, value, origin) for key, (value, origin) in values.items()]
+    rows = [_row(key, value, origin, opened.secrets) for key, (value, origin) in values.items()]
     return tuple(sorted(rows, key=lambda row: not row.is_own))
 
 
-def _row(key: str, value: YamlValue, origin: Origin | None) -> ConfigurationRow:
+def _row(key: str, value: YamlValue, origin: Origin | None, secrets: Collection[str]) -> ConfigurationRow:
     layer = origin.layer if origin else ""
     return ConfigurationRow(
         key=key,
-        value=_value_text(mask_secrets(key.rpartition(".")[2], value)),
+        value=_value_text(mask_secrets(key.rpartition(".")[2], value, secrets)),
         place=str(origin) if origin else "",
         layer=layer,
         is_own=layer not in PACKAGED_LAYERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from longshore.app.page.page_data import RerunCommand
@@ -39,7 +39,7 @@ def rerun_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]
     except READ_ERRORS:
         return
     if made_from is not None:
-        yield RerunCommand(purpose="Submit the same as a new run", command=_submit_command(made_from))
+        yield RerunCommand(purpose="Submit the same as a new run", command=_submit_command(made_from, opened.secrets))
 
 
 def _live_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]:
@@ -78,14 +78,14 @@ def _restart_commands(opened: OpenRun, run: str) -> Iterator[RerunCommand]:
         yield RerunCommand(purpose=words, command=f"{restart} --with-changes")
 
 
-def _submit_command(made_from: Fingerprint) -> str:
+def _submit_command(made_from: Fingerprint, secrets: Collection[str]) -> str:
     """Return the command that prepared the run; secrets among its options are masked."""
     words = ["longshore", "submit", made_from.file]
     for text in made_from.sets:
         key, _, value = text.partition("=")
-        words += ["--set", f"{key}={mask_secrets(key.rpartition('.')[2], value)}"]
+        words += ["--set", f"{key}={mask_secrets(key.rpartition('.')[2], value, secrets)}"]
     command = shlex.join(words)
     if made_from.options:
-        named = ", ".join(f"{key}={mask_secrets(key, value)}" for key, value in made_from.options.items())
+        named = ", ".join(f"{key}={mask_secrets(key, value, secrets)}" for key, value in made_from.options.items())
         command += f"  # with options: {' '.join(named.split())}"
     return f"cd {shlex.quote(made_from.folder)} && {command}"

@@ -168,6 +168,7 @@ class Replay:
                 held=self.held,
                 unknown=self.unknown,
                 locator=self._opened.log_locator,
+                hide=self._opened.hide_secrets,
                 not_retried=self.attempts.failed,
             )
         )

@@ -124,7 +124,7 @@ class ReplayedJobs(msgspec.Struct, frozen=True, kw_only=True):
     `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
     jobs that the workload manager holds until a person releases them; `unknown` are those whose state damage of the
     journal hides. `locator` finds the logs of attempts; ``None`` where they have their usual paths. `not_retried` says
-    why a job that failed was not tried again.
+    why a job that failed was not tried again. `hide` masks the secrets of a reason.
     """
 
     state: RunState
@@ -135,6 +135,7 @@ class ReplayedJobs(msgspec.Struct, frozen=True, kw_only=True):
     held: Collection[int] = ()
     unknown: Collection[int] = ()
     locator: LogLocator | None = None
+    hide: Callable[[str], str] = str
     not_retried: Mapping[int, str] = {}
 
 
@@ -230,7 +231,7 @@ class ReplayedJobReports(JobReports):
             return (name, label, shown, None, None, number, None, None, host, began, None, None, None, None, log, None)
         not_retried = self._jobs.not_retried.get(job) or None
         if isinstance(end, Lost):
-            cause, reason = Cause.LOST, end.why
+            cause, reason = Cause.LOST, self._jobs.hide(end.why)
             lost = (None, None, host, began, None, None, None, None, log, not_retried)
             return (name, label, shown, cause, reason, number, *lost)
         if began is None:
@@ -239,7 +240,18 @@ class ReplayedJobReports(JobReports):
             # A job that was never started has no log.
             log = None
         return (
-            *(name, label, shown, end.cause, end.reason, number, end.exit, end.signal, host or end.host, began),
+            *(
+                name,
+                label,
+                shown,
+                end.cause,
+                end.reason and self._jobs.hide(end.reason),
+                number,
+                end.exit,
+                end.signal,
+                host or end.host,
+                began,
+            ),
             *(end.end, end.run_s, end.cpu_s, end.rss_b, log, not_retried),
         )
 

@@ -192,7 +192,10 @@ class ReportBuilder:
             log_of=self._opened.log_of,
             labels=jobs.labels,
             label_of=jobs.label_of,
-            jobs={job: attempts.failed_ends.get(job) for job in attempts.failed},
+            jobs={
+                job: self._opened.hide_reason(end) if (end := attempts.failed_ends.get(job)) else None
+                for job in attempts.failed
+            },
             held={job: attempts.failed_ends.get(job) for job in attempts.hold_codes if job not in attempts.failed},
             holds=attempts.hold_codes,
             user_hold_codes=self._opened.service.traits.user_hold_codes if attempts.hold_codes else (),

@@ -85,7 +85,7 @@ class RunEvents:
             elif isinstance(event, Life | Restarted):
                 self._finished = False
             if self._position > self._since:
-                yield f"{life}.{number}", event
+                yield f"{life}.{number}", self._opened.hide_reason(event)
 
 
 def _parse_mark(text: str | None) -> tuple[int, int]:

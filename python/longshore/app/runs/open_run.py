@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from longshore.engine.state.run_state import RunState
     from longshore.model.run.damage import Damage
 
+_Record = TypeVar("_Record", bound=msgspec.Struct)
 _SEARCH_DAYS: Final = 2.0
 """Days to look back for a finished run."""
 
@@ -66,6 +67,27 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def directory(self) -> Path:
         """Directory of the run as users know it: that of the tool that made it, such as BPS, or the run directory."""
         return shown_directory(self.run)
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """Secrets of the configuration that the run was prepared with, as far as it can be read."""
+        # Imported late: it reads YAML, and few looks show what may hold a secret.
+        from longshore.app.configure.secret_values import read_secrets
+
+        return read_secrets(self.run.merged_config(self.card.name))
+
+    def hide_secrets(self, text: str) -> str:
+        """Mask the secrets in a text of the run that is shown, such as a reason or a command."""
+        from longshore.config.lint.secrets import hide_secrets
+
+        return hide_secrets(text, self.secrets)
+
+    def hide_reason(self, record: _Record) -> _Record:
+        """Mask the secrets in the reason of an event or attempt: workload managers quote commands and options there."""
+        for field in ("reason", "why"):
+            if (text := getattr(record, field, None)) and (shown := self.hide_secrets(text)) != text:
+                return msgspec.structs.replace(record, **{field: shown})
+        return record
 
     def find_original(self) -> str | None:
         """Return the directory that the run's id leads to, if this one is a copy of it."""

@@ -88,11 +88,6 @@ def find_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> 
     yield from _configuration_changes(run, card, fingerprint)
 
 
-def merged_config_path(run: RunPaths, name: str) -> Path:
-    """Return the file with the merged configuration."""
-    return run.root / f"{name}_config.yaml"
-
-
 def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
     """Yield each value below a node as key and origin."""
     if isinstance(node.value, dict) and node.value:
@@ -104,7 +99,7 @@ def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
 
 def _configuration_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> Iterator[Problem]:
     """Yield problems for changed configuration keys, read again as then, from the same folder."""
-    path = merged_config_path(run, card.name)
+    path = run.merged_config(card.name)
     try:
         before = read_recorded_values(path, run.origins)
         with chdir(fingerprint.folder):

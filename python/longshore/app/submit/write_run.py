@@ -11,7 +11,7 @@ import yaml
 
 from longshore import __version__
 from longshore.app.configure.secret_values import find_secret_values
-from longshore.app.submit.fingerprint import merged_config_path, origins_of, take_fingerprint
+from longshore.app.submit.fingerprint import origins_of, take_fingerprint
 from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.submit_once import PreparedRun
@@ -151,7 +151,7 @@ def write_sources(draft: RunPaths, plan: RunPlan) -> None:
     configuration = plan.run.configuration
     _write_inputs(draft, plan)
     text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
-    create_file(merged_config_path(draft, plan.workflow.name), [text.encode()], below=draft.root)
+    create_file(draft.merged_config(plan.workflow.name), [text.encode()], below=draft.root)
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
     write_made_from(draft, take_fingerprint(plan))

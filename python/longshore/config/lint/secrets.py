@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import PACKAGED_LAYERS, Node
 from longshore.model.values import YamlValue
 
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)|secret|token$|api[_-]?key|access[_-]?key|private[_-]?key|credential", re.IGNORECASE
+    r"pass(word|wd|phrase)|secret|token(?![\w.-])|api[_-]?key|access[_-]?key|private[_-]?key|credential", re.IGNORECASE
 )
 _SECRET_VALUE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
@@ -34,6 +34,7 @@ _NAMED_VALUE = re.compile(
     r"(?P<mark>['\"]?))(?P<value>[^\s'\"$<>{}()~/;|&-][^\s'\";|&]*)"
 )
 """``--token X``, ``--token=X`` and ``TOKEN=X``, unless X is a reference or a path."""
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _PART = re.compile("[A-Za-z0-9]+")
 _SHORTEST_PART = 4
 """Characters of a secret that is looked for inside of words."""
@@ -86,19 +87,6 @@ def _variables(key: str, value: object) -> Iterator[str]:
         yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
 
 
-def recorded_secrets(values: YamlValue, env: Mapping[str, str], key: str = "") -> Iterator[str]:
-    """Yield what `literal_secrets` finds in the recorded values of a run, and the variables of `secret_variables`."""
-    if isinstance(values, dict):
-        for name, below in values.items():
-            yield from recorded_secrets(below, env, name)
-    elif isinstance(values, list):
-        for below in values:
-            yield from recorded_secrets(below, env, key)
-    else:
-        yield from _literals(key, values)
-        yield from (env[name] for name in _variables(key, values) if env.get(name))
-
-
 def may_have_secrets(text: str) -> bool:
     """Whether a text has the name of a secret, or the form of one."""
     return bool(_SECRET_NAME.search(text) or _SECRET_VALUE.search(text))
@@ -114,6 +102,18 @@ def _leaves(node: Node, key: str = "") -> Iterator[tuple[str, Node]]:
             yield from _leaves(below, key)
     else:
         yield key, node
+
+
+def hide_words(words: Iterable[str], known: Collection[str] = ()) -> tuple[str, ...]:
+    """Mask the secrets of a list of words, also a word that follows an option such as ``--token``."""
+    shown: list[str] = []
+    option = ""
+    for word in words:
+        pair = f"{option} {word}"
+        is_value = bool(option) and word != "" and hide_secrets(pair) == f"{option} {HIDDEN}"
+        shown.append(HIDDEN if is_value else hide_secrets(word, known))
+        option = word if _OPTION.fullmatch(word) else ""
+    return tuple(shown)
 
 
 def hide_secrets(text: str, known: Iterable[str] = ()) -> str:
@@ -158,19 +158,20 @@ def _expression(secret: str) -> str:
     return rf"{exact}|{'[^A-Za-z0-9]{1,12}'.join(parts)}"
 
 
-def mask_secrets(key: str, value: YamlValue) -> YamlValue:
-    """Return a value whose parts are masked that look like secrets, by key or by form.
+def mask_secrets(key: str, value: YamlValue, known: Collection[str] = ()) -> YamlValue:
+    """Return a value whose parts are masked that are known secrets, or look like secrets by key or by form.
 
     As `literal_secrets`, this rather masks too much; references to environment variables and files stay.
     """
     if isinstance(value, dict):
-        return {name: mask_secrets(name, below) for name, below in value.items()}
+        return {name: mask_secrets(name, below, known) for name, below in value.items()}
     if isinstance(value, list):
-        return [mask_secrets(key, below) for below in value]
+        texts = iter(hide_words((each for each in value if isinstance(each, str)), known))
+        return [mask_secrets(key, next(texts) if isinstance(each, str) else each, known) for each in value]
     if isinstance(value, str):
         literal = _REFERENCE.sub("", value).strip()
         is_literal = bool(literal) and not _FILE_PATH.fullmatch(value)
-        return HIDDEN if _is_secret_key(key) and is_literal else hide_secrets(value)
+        return HIDDEN if _is_secret_key(key) and is_literal else hide_secrets(value, known)
     return HIDDEN if isinstance(value, int | float) and _is_secret_number(key, value) else value
 
 
