@@ -301,11 +301,11 @@ def opened(odd: str) -> OpenRun:
     return OpenRun(run=RunPaths(Path("/runs") / odd.replace("\0", "")), card=card)
 
 
-@given(odd_text, st.none() | st.sampled_from(JobState))
-def test_every_submit_and_resume_is_what_its_schema_says(odd: str, state: JobState | None) -> None:
+@given(odd_text, st.none() | reports)
+def test_every_submit_and_resume_is_what_its_schema_says(odd: str, end: RunReport | None) -> None:
     run = opened(odd)
-    submitted = check("submit", submit_document(run.run, run.card, site=odd, notes=[odd], state=state, as_of=NOON))
-    assert ("state" in submitted) == ("exit_status" in submitted) == (state is not None)
+    submitted = check("submit", submit_document(run.run, run.card, site=odd, notes=[odd], end=end, as_of=NOON))
+    assert ("state" in submitted) == ("exit_status" in submitted) == (end is not None)
     check("resume", resume_document(run, [odd], as_of=NOON))
 
 

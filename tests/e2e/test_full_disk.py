@@ -99,6 +99,11 @@ def test_a_live_engine_that_waits_for_room_on_the_disk_is_told(
     for words in (("status", run), ("report", "--id", run)):
         told = cli(*words)
         assert f"'{small_disk}' is full: the engine waits until there is room" in told.stdout + told.stderr
+    refused = cli("cancel", run)
+    assert refused.returncode == 6
+    assert f"'{small_disk}' is full" in refused.stderr
+    assert "Make room there" in refused.stderr
+    assert "write access" not in refused.stderr
     (small_disk / "filling").unlink()
     (tmp_path / "go").touch()
     eventually(lambda: cli("status", run).returncode == 0)

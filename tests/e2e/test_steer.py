@@ -66,7 +66,8 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     eventually(lambda: cli("report", run, "--json"), lambda ran: ran.json["runs"][0]["counts"]["SUCCEEDED"] == 1)
     status = eventually(lambda: cli("status", run), lambda ran: "PAUSED" in ran.stderr)
     assert status.returncode == 15
-    why = "PAUSED: the archive is down; no job starts before 'longshore unpause'"
+    run_id = json.loads(Path(run, "run.json").read_text("utf-8"))["id"]
+    why = f"PAUSED: the archive is down; no job starts; to continue it: longshore unpause {run_id}"
     assert why in status.stderr
     assert why in cli("report", run).stdout
     assert states(cli, run) == {"a": "SUCCEEDED", "b": "READY", "c": "UNREADY"}
@@ -78,7 +79,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
         assert "The run is PAUSED: the archive is down; to continue it: longshore unpause " in explained
         assert "There is room" not in explained
     assert cli("explain", run, "b", "--json").json["paused"] is True
-    went_on = cli("unpause", run)
+    went_on = cli("unpause", run_id)
     assert went_on.returncode == 0
     assert went_on.stdout.startswith("unpause: ")
     assert "PAUSED" not in went_on.stdout + went_on.stderr
@@ -133,10 +134,11 @@ def test_a_throttle_is_kept_and_lifted(cli: Cli, write_run: WriteRun, tmp_path: 
     wide: Tasks = {f"w{number}": ("W", []) for number in range(8)}
     run = submitted(cli, write_run(f"resources: {{cpus: 4}}\n{WAITS}", {"a": ("A", []), **wide}))
     assert cli("throttle", run, "--max", "1", "--label", "W").returncode == 0
-    shown = "throttled: at most 1 of 'W' at once; 'longshore throttle --off' lifts it"
+    run_id = json.loads(Path(run, "run.json").read_text("utf-8"))["id"]
+    shown = f"throttled: at most 1 of 'W' at once; to lift it: longshore throttle {run_id} --off"
     eventually(lambda: cli("status", run), lambda ran: shown in ran.stderr)
     assert shown in cli("report", run).stdout
-    lifted = cli("throttle", run, "--off")
+    lifted = cli("throttle", run_id, "--off")
     assert (lifted.returncode, "throttled:" in lifted.stderr) == (0, False), "that is what this command does"
     eventually(lambda: cli("status", run), lambda ran: "throttled:" not in ran.stderr)
     assert cli("throttle", run, "--max", "1", "--label", "W").returncode == 0

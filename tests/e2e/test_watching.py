@@ -153,6 +153,24 @@ def test_killing_the_watcher_does_not_stop_a_run(way: signal.Signals, cli: Cli, 
     finishes(cli, slow_run)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_termination_ends_a_wait_at_once_with_how_to_look_on(
+    number: signal.Signals, cli: Cli, slow_run: Path
+) -> None:
+    watch = subprocess.Popen(
+        WATCH, cwd=slow_run.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    eventually(lambda: started(slow_run))
+    assert watch.stdout
+    run_id = [watch.stdout.readline() for _ in range(3)][1].removeprefix("Run Id: ").strip()
+    watch.send_signal(number)
+    _, err = watch.communicate(timeout=20)
+    assert watch.returncode == -number, "which a shell shows as 143 or 129"
+    assert f"the run continues. To cancel it: longshore cancel {run_id}" in err
+    assert f"to look at it: longshore report {run_id}" in err
+    finishes(cli, slow_run)
+
+
 def test_without_a_terminal_lines_say_how_it_gets_on(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("runQuantumCommand: 'sleep 0.3'\nresources: {cpus: 2}\n", FOUR).name, "--wait")
     assert ran.returncode == 0
@@ -160,6 +178,46 @@ def test_without_a_terminal_lines_say_how_it_gets_on(cli: Cli, write_run: WriteR
     assert lines
     assert re.fullmatch(r"[a-z0-9]{6}: 4/4 succeeded", lines[-1])
     assert "\x1b" not in ran.stderr
+
+
+FAILING = "runQuantumCommand: 'echo KeyError: x >&2; exit 3'\nmaxFastFailures: 6\nresources: {cpus: 2}\n"
+
+
+@pytest.mark.parametrize("words", [["submit", "run.yaml", "--wait"], ["report", "--watch"]])
+def test_a_pause_ends_the_wait_with_the_ways_on(cli: Cli, write_run: WriteRun, words: list[str]) -> None:
+    path = write_run(FAILING, {f"t{number:02}": ("T", []) for number in range(30)})
+    if words[0] == "report":
+        words = [*words, str(cli("submit", path.name, "--json").json["submit_dir"])]
+    waited = cli(*words)
+    assert waited.returncode == 21, waited.stderr
+    told = waited.stdout + waited.stderr
+    found = re.search(r"([a-z0-9]{6}): PAUSED: 6 different jobs failed in a row", told)
+    assert found, told
+    run = found[1]
+    assert re.search(rf"^\S*\s?{run}: .*\(exit code 3\): KeyError: x; .*log: /.*\.log$", told, re.MULTILINE), told
+    assert told.count("KeyError: x") >= 2, "at once, and at the end"
+    assert ("alike in 1 group:" in told) == (words[0] == "submit"), "they may be tried again"
+    ways = [line.rpartition(": longshore ")[2] for line in told.splitlines()[-4:]]
+    assert ways == [f"unpause {run}", f"cancel {run}", f"restart {run} --with-changes", f"report --watch {run}"]
+    assert cli(*ways[0].split()).returncode == 0
+    assert cli(*ways[1].split()).returncode == 0
+    assert cli(*ways[2].split(), "--dry-run").returncode == 0
+
+
+def test_the_document_of_a_paused_wait_has_its_exit_status(cli: Cli, write_run: WriteRun) -> None:
+    write_run(FAILING, {f"t{number:02}": ("T", []) for number in range(30)})
+    waited = cli("submit", "run.yaml", "--wait", "--json")
+    assert (waited.returncode, waited.json["exit_status"], waited.json["state"]) == (21, 21, "RUNNING")
+    assert "longshore unpause " in waited.stderr
+    assert cli("cancel", waited.json["id"]).returncode == 0
+
+
+def test_an_attempt_that_is_tried_again_is_told(cli: Cli, write_run: WriteRun) -> None:
+    command = "'test $LONGSHORE_JOB_ATTEMPT -gt 1 || { echo connection reset; exit 3; }; sleep 3'"
+    text = f"runQuantumCommand: {command}\nnumberOfRetries: 1\nrequestMemory: 10\n"
+    ran = cli("submit", write_run(text, {"t": ("T", [])}).name, "--wait")
+    assert ran.returncode == 0
+    assert "attempt 1 of t failed (exit code 3): connection reset; log: /" in ran.stderr
 
 
 def test_a_run_directory_that_goes_while_it_is_watched(slow_run: Path) -> None:

@@ -19,7 +19,7 @@ from tests.pages import Fence, fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.run.states import STATE_EXIT_STATUS, Cause, JobState
+from longshore.model.run.states import PAUSED_EXIT_STATUS, STATE_EXIT_STATUS, Cause, JobState
 from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +149,7 @@ def exit_rows(table: str) -> dict[int, str]:
 def test_every_exit_status_is_explained_and_no_other() -> None:
     page = (ROOT / "doc" / "reference" / "exit-status.md").read_text("utf-8")
     states, errors = map(exit_rows, page.split("Every other command"))
-    assert states.keys() == set(STATE_EXIT_STATUS.values())
+    assert states.keys() == {*STATE_EXIT_STATUS.values(), PAUSED_EXIT_STATUS}
     for state, number in STATE_EXIT_STATUS.items():
         assert state in states[number].partition("|")[0]
     kinds = [LongshoreError]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,10 +15,14 @@ from tests.house.source_trees import MODULES, PACKAGE, tree_of
 from longshore.cli.main import COMMANDS, longshore
 
 _COMMAND = re.compile(rf"longshore (?:{'|'.join(COMMANDS)})(?![\w.|=-])[^'`\n;()]*")
-_END = re.compile(r"    |[.,:?]( |$)| \|| &&| >| or, | then| runs | lifts | shows? | gives | writes | prints | and ")
+_END = re.compile(
+    r"    |[.,:?]( |$)| \|| &&| >| or, | then| runs |(?<!config)(?<!site) shows? | gives | writes | prints | and "
+)
 """Where a command in a sentence ends."""
 _OPTIONS = {"option", "ways", "memory", "release"}
 """Values that hold options and no name."""
+_SUBJECT = re.compile(r"' \w")
+"""What follows a command in quotes that a sentence speaks of, as in "'longshore restart' runs jobs again"."""
 
 
 def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -46,12 +51,21 @@ def _printed() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in MODULES:
         for line, text in _texts(tree_of(path)):
-            for match in _COMMAND.finditer(text):
-                # A value in quotes is cut off.
-                is_cut = match[0].endswith(" ") and text[match.end() : match.end() + 1] == "'"
-                command = _END.split(match[0] + "x" * is_cut)[0].strip()
-                found.setdefault(command, f"{path.relative_to(PACKAGE)}:{line}")
+            found |= {each: f"{path.relative_to(PACKAGE)}:{line}" for each in _typed(text) if each not in found}
     return found
+
+
+def _typed(text: str) -> Iterator[str]:
+    """Commands that a text gives to be typed, and not those of which it only speaks."""
+    for match in _COMMAND.finditer(text):
+        # A value in quotes is cut off, and one that is added to the text.
+        is_bare = len(match[0].split()) == 2
+        is_cut = match[0].endswith(" ") and text[match.end() : match.end() + 1] in {"'", *([""] if is_bare else [])}
+        command = _END.split(match[0] + "x" * is_cut)[0].strip()
+        is_bare = len(command.split()) == 2
+        # A text of a command alone is the reason of what it does.
+        if not is_bare or not (command == text or _SUBJECT.match(text, match.start() + len(command))):
+            yield command
 
 
 PRINTED = _printed()
@@ -68,6 +82,8 @@ def parse(words: list[str]) -> None:
         command, ctx = found, click.Context(found, info_name=name, parent=ctx)
     options, rest, _ = command.make_parser(ctx).parse_args(words)
     assert not rest, f"{rest} is too much"
+    is_named = any(isinstance(options.get(name), str) for name in ("run", "reference"))
+    assert is_named or not _requires_run(command), "the run is missing"
     for each in command.params:
         given = options.get(each.name or "")
         if isinstance(each, click.Argument):
@@ -76,11 +92,17 @@ def parse(words: list[str]) -> None:
             assert given in each.type.choices
 
 
+def _requires_run(command: click.Command) -> bool:
+    """Whether a command ends with an error if no run is named, which its arguments alone do not tell."""
+    call = command.callback
+    while call is not None and call.__code__.co_name != "with_run":
+        call = getattr(call, "__wrapped__", None)
+    return call is not None and inspect.getclosurevars(call).nonlocals["required"] is True
+
+
 @pytest.mark.parametrize("command", PRINTED)
 def test_a_command_that_a_message_names_can_be_typed(command: str) -> None:
     words = shlex.split(command.replace("...", "x"))[1:]
-    if len(words) == 1:
-        return  # the name of a command in a sentence
     try:
         parse(words)
     except click.ClickException as error:
@@ -89,8 +111,26 @@ def test_a_command_that_a_message_names_can_be_typed(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["nope", "report --nope", "init --kind", "logs x y z", "config nope", "config lint", "draw x y z"],
+    [
+        "nope",
+        "report --nope",
+        "init --kind",
+        "logs x y z",
+        "config nope",
+        "config lint",
+        "draw x y z",
+        "unpause",
+        "throttle --off",
+    ],
 )
 def test_a_command_that_cannot_be_typed_is_found(command: str) -> None:
     with pytest.raises((click.ClickException, AssertionError)):
         parse(shlex.split(command))
+
+
+def test_what_a_text_gives_to_be_typed() -> None:
+    assert list(_typed("no job starts before 'longshore unpause'")) == ["longshore unpause"]
+    assert list(_typed("to look at it: longshore report x; then go on")) == ["longshore report x"]
+    assert list(_typed("Only 'longshore restart' runs jobs again, and this too: longshore verify ")) == [
+        "longshore verify x"
+    ]

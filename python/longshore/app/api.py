@@ -655,8 +655,10 @@ def report_builder(run: OpenRun) -> ReportBuilder:
     return implementation.ReportBuilder(run)
 
 
-def wait(run: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False) -> RunReport:
-    """Wait until a run is over, and return its last report.
+def wait(
+    run: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False, ends_at_pause: bool = False
+) -> RunReport:
+    """Wait until a run is over, or with `ends_at_pause` paused, and return its last report.
 
     Reports to `show` have a summary only with `summary`, and only where no engine writes snapshots.
 
@@ -667,7 +669,7 @@ def wait(run: OpenRun, show: Callable[[RunReport], None], *, summary: bool = Fal
     """
     from longshore.app.report.wait import wait_for_end
 
-    return wait_for_end(run, show, summary=summary)
+    return wait_for_end(run, show, summary=summary, ends_at_pause=ends_at_pause)
 
 
 def is_over(run: OpenRun, report: RunReport) -> bool:

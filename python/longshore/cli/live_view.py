@@ -38,8 +38,9 @@ class RunView(Protocol):
 
 
 def view_run(opened: OpenRun) -> RunView:
-    """Return the live view on a terminal, and lines of progress elsewhere; both write to standard error."""
-    return LiveView(sys.stderr, api.report_builder(opened)) if can_redraw(sys.stderr) else RunProgress()
+    """Return the live view on a terminal, and lines of news elsewhere; both write to standard error."""
+    builder = api.report_builder(opened)
+    return LiveView(sys.stderr, builder) if can_redraw(sys.stderr) else RunProgress(builder)
 
 
 class FrameWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -13,10 +14,12 @@ from longshore.app import api
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import SERVICE, Command, print_json, print_notes
 from longshore.cli.parameter_types import NonEmptyPath
+from longshore.cli.terminal import can_redraw
 
 if TYPE_CHECKING:
+    from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.submit_once import SubmittedRun
-    from longshore.model.run.report import RunReport
+    from longshore.model.run.report import Failure, RunReport
 
 _CONFIG_KEYS: Final = {
     "butler_config": "butlerConfig",
@@ -128,11 +131,11 @@ def report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> 
 def _report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     if not as_json:
         print_submission_lines(submitted)
-    report = follow_to_end(submitted.run.root, submitted.reference) if wait else None
+    report = follow_to_end(submitted.run.root, submitted.reference, as_json=as_json) if wait else None
     if as_json:
         print_submission(submitted, report)
     if report:
-        return print_outcome(submitted.reference, report, quiet=as_json)
+        return report.wait_status
     return INTERRUPTED if wait else 0
 
 
@@ -143,34 +146,72 @@ def print_submission_lines(submitted: SubmittedRun) -> None:
     click.echo(f"Run Name: {submitted.card.name}")
 
 
-def follow_to_end(root: Path, reference: str) -> RunReport | None:
-    """Follow the run to its end; ``None`` when the user interrupts."""
+def follow_to_end(root: Path, reference: str, *, as_json: bool) -> RunReport | None:
+    """Follow the run to its end or to a pause, and print how it ended; ``None`` when the user interrupts."""
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
         from longshore.cli.live_view import view_run
 
         opened = api.open_run(str(root))
         with view_run(opened) as view:
-            return api.wait(opened, view.show, summary=view.uses_summary)
+            report = api.wait(opened, view.show, summary=view.uses_summary, ends_at_pause=True)
+        _print_outcome(opened, report, as_json=as_json)
+        return report
     except KeyboardInterrupt:
-        click.echo(
-            f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {reference}",
-            err=True,
-        )
+        print_interrupted_wait(reference)
         return None
 
 
-def print_outcome(reference: str, report: RunReport, *, quiet: bool) -> int:
-    """Print in a line how a run ended, and return the exit status of that state."""
-    from longshore.model.report_text import outcome_line
-    from longshore.model.run.states import STATE_EXIT_STATUS, JobState
+def print_interrupted_wait(reference: str) -> None:
+    """Print that the command no longer waits, and how to look at the run."""
+    click.echo(
+        f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {reference}\n"
+        f"longshore: to look at it: longshore report {reference}",
+        err=True,
+    )
 
-    if not quiet:
+
+def _print_outcome(opened: OpenRun, report: RunReport, *, as_json: bool) -> None:
+    """Print in a line how a run ended, and why: on a terminal, its last failures stand above."""
+    from longshore.cli.show.run_summary_text import failure_lines
+    from longshore.model.report_text import outcome_line
+    from longshore.model.run.states import JobState
+
+    if not as_json:
         click.echo(outcome_line(report))
-        print_notes(report.notes)
-        if report.counts.get(JobState.FAILED):
-            click.echo(f"longshore: failures and their logs: longshore report {reference}", err=True)
-    return STATE_EXIT_STATUS[report.state]
+    print_notes(report.notes)
+    if not can_redraw(sys.stderr):
+        for line in failure_lines(_failures(opened, report)):
+            click.echo(line, err=True)
+    if report.counts.get(JobState.FAILED):
+        click.echo(f"longshore: failures and their logs: longshore report {opened.reference}", err=True)
+    if report.state is JobState.HELD:
+        click.echo(f"longshore: to let the held jobs run: longshore release {opened.reference}", err=True)
+    print_ways_on(opened, report)
+
+
+def _failures(opened: OpenRun, report: RunReport) -> Sequence[Failure]:
+    """Return the groups of failures: of a paused run, whose jobs may be tried again, those of all attempts."""
+    if not report.paused:
+        return report.summary.failures if report.summary else ()
+    import time
+
+    builder = api.report_builder(opened)
+    builder.build(time.time())
+    return builder.failed_attempts()
+
+
+def print_ways_on(opened: OpenRun, report: RunReport) -> None:
+    """Print why the command no longer waits for a run that is not over, and what can be done; nothing if it is."""
+    from longshore.app.page.rerun_commands import pause_commands
+    from longshore.model.run.states import PAUSED_EXIT_STATUS
+
+    if report.wait_status != PAUSED_EXIT_STATUS:
+        return
+    words = f"longshore: the run is PAUSED, and this command no longer waits for it (exit status {PAUSED_EXIT_STATUS})"
+    click.echo(words, err=True)
+    for each in pause_commands(opened):
+        click.echo(f"longshore:   {each.purpose}: {each.command}", err=True)
 
 
 def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
@@ -184,7 +225,7 @@ def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
         submitted.card,
         site=submitted.site,
         notes=submitted.notes,
-        state=report.state if report else None,
+        end=report,
         as_of=time.time(),
     )
     print_json(document)

@@ -17,7 +17,7 @@ from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, write_snapshot
 
-PAUSE = "PAUSED: the archive is down; no job starts before 'longshore unpause'"
+PAUSE = "PAUSED: the archive is down; no job starts; to continue it: longshore unpause k7f3aa"
 
 
 def written(tmp_path: Path, run_s: dict[int, float]) -> WrittenRun:
@@ -107,6 +107,21 @@ def test_a_paused_run_is_known_by_its_snapshot_and_its_events(
     reports = live(run, monkeypatch)
     assert [(report.state_word, report.state) for report in reports] == [("PAUSED", JobState.RUNNING)] * 3
     assert [sum("the archive is down" in each for each in report.notes) for report in reports] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "note", [PAUSE, "throttled: at most 2 in all at once; to lift it: longshore throttle k7f3aa --off"]
+)
+def test_a_command_in_a_note_finds_a_run_that_its_id_does_not_lead_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str
+) -> None:
+    run = paused_run(tmp_path) if note == PAUSE else WrittenRun(tmp_path / "run")
+    if note != PAUSE:
+        run.begin()
+    with_note(run, note)
+    assert run.opened.reference == str(run.run.root), "no registry knows it"
+    for report in live(run, monkeypatch):
+        assert note.replace("k7f3aa", str(run.run.root)) in report.notes
 
 
 def test_a_run_that_is_not_paused_is_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,9 @@ def run(labels: Labels = LABELS, *, state: JobState = JobState.RUNNING, paused: 
         operator="ada",
         payload="mosaic",
         paused=paused,
-        notes=("PAUSED: the archive is down; no job starts before 'longshore unpause'",) if paused else (),
+        notes=("PAUSED: the archive is down; no job starts; to continue it: longshore unpause k7f3aa",)
+        if paused
+        else (),
         summary=SUMMARY,
     )
 

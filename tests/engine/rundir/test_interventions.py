@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from longshore.engine.rundir.interventions import (
     read_interventions,
     write_intervention,
 )
+from longshore.errors import SubmissionRefusedError
 
 
 def test_nobody_ordered_anything(tmp_path: Path) -> None:
@@ -80,3 +82,25 @@ def test_an_order_is_a_regular_file_with_one_name(tmp_path: Path) -> None:
     assert all(["'1.json' is refused" in told[0], "'2.json' of the user" in told[1], "'3.json' is refused" in told[2]])
     assert len(told) == 3
     assert sorted(path.name for path in run.steer.glob("*.refused")) == ["1.refused", "2.refused", "3.refused"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "way_out"),
+    [
+        (errno.ENOSPC, "is full", "Make room there, and give the order again."),
+        (errno.EDQUOT, "your quota of the file system", "Make room there, and give the order again."),
+        (errno.EACCES, "Permission denied", "Only users with write access to a run can steer it."),
+        (errno.EROFS, "Read-only file system", ""),
+    ],
+)
+def test_an_order_that_cannot_be_written_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str, way_out: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / "steer" / ".draft"))
+
+    monkeypatch.setattr("longshore.engine.rundir.interventions.write_atomically", fail)
+    with pytest.raises(SubmissionRefusedError, match=said) as caught:
+        write_intervention(RunPaths(tmp_path), InterventionRecord(who="me", act="cancel"))
+    assert f"no intervention can be written to '{tmp_path}': " in caught.value.message
+    assert caught.value.hint == way_out

@@ -31,6 +31,7 @@ from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import MIB, Request
 from longshore.testing.fakes import AttemptOutcome, SubmitReply
 from longshore.testing.runs import write_run
+from longshore.world.runs.run_directory import read_card
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2))
 """A diamond."""
@@ -358,7 +359,9 @@ def test_an_engine_obeys_within_a_nap(tmp_path: Path) -> None:
 
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
     sim.check()
-    assert notes == ["PAUSED: lunch; no job starts before 'longshore unpause'"]
+    (note,) = notes
+    run = read_card(sim.run).id
+    assert note == f"PAUSED: lunch; no job starts; to continue it: longshore unpause {run}"
     assert sim.manager.started[1, 1] > 38 * 0.25
     # What the files say of their writer does not count.
     me = Path(sim.run.root).owner()
@@ -434,9 +437,9 @@ WIDE: Mapping[str, Sequence[str]] = {f"{label}_{number}": () for number in range
 
 
 def test_how_narrow_a_run_was_made_is_said() -> None:
-    assert not describe_throttles({}, ["a", "b"])
-    assert describe_throttles({1: 3, WHOLE_RUN: 7, 0: 2}, ["a", "b"]) == (
-        "throttled: at most 7 in all, 2 of 'a', 3 of 'b' at once; 'longshore throttle --off' lifts it"
+    assert not describe_throttles({}, ["a", "b"], "k7f3aa")
+    assert describe_throttles({1: 3, WHOLE_RUN: 7, 0: 2}, ["a", "b"], "k7f3aa") == (
+        "throttled: at most 7 in all, 2 of 'a', 3 of 'b' at once; to lift it: longshore throttle k7f3aa --off"
     )
 
 

@@ -9,9 +9,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.app.documents.run import ExitStatus, SubmissionDocument
+from longshore.app.documents.run import SubmissionDocument, WaitStatus
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.model.run.states import STATE_EXIT_STATUS, JobState
+from longshore.model.run.states import JobState
 from longshore.plan.workflow_match import MatchReason, WorkflowMatch
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from longshore.app.changes.reuse import ReusePlan
     from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
+    from longshore.model.run.report import RunReport
 
 
 class SelectionEntry(DocumentEntry, frozen=True):
@@ -116,8 +117,8 @@ class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"fr
     """What a reader must know, a sentence each."""
     state: JobState | UnsetType = UNSET
     """State of the run at its end; only with `--wait`."""
-    exit_status: ExitStatus | UnsetType = UNSET
-    """Exit status that stands for the state; only with `--wait`."""
+    exit_status: WaitStatus | UnsetType = UNSET
+    """Exit status that stands for the state, or for a pause that ended the wait; only with `--wait`."""
 
 
 def restart_document(
@@ -152,6 +153,6 @@ def restart_document(
     )
 
 
-def add_end(document: RestartDocument, state: JobState) -> RestartDocument:
-    """Return the document with the state of the run at its end."""
-    return replace(document, state=state, exit_status=STATE_EXIT_STATUS[state])
+def add_end(document: RestartDocument, report: RunReport) -> RestartDocument:
+    """Return the document with the state of the run when the command no longer waited."""
+    return replace(document, state=report.state, exit_status=report.wait_status)

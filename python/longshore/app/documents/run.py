@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from longshore.contract.intervention import Intervention
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]
+WaitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21]
+"""Exit status of a command that waits, which a pause may end."""
 
 
 class CountsEntry(DocumentEntry, frozen=True):
@@ -135,8 +137,8 @@ class SubmitDocument(SubmissionDocument, frozen=True, kw_only=True):
     """What a reader must know, a sentence each."""
     state: JobState | UnsetType = UNSET
     """State of the run at its end; only with `--wait`."""
-    exit_status: ExitStatus | UnsetType = UNSET
-    """Exit status that stands for the state; only with `--wait`."""
+    exit_status: WaitStatus | UnsetType = UNSET
+    """Exit status that stands for the state, or for a pause that ended the wait; only with `--wait`."""
 
 
 class ResumeDocument(SubmissionDocument, frozen=True, kw_only=True):
@@ -202,9 +204,9 @@ def cancel_document(reports: Iterable[RunReport], *, as_of: float) -> CancelDocu
 
 
 def submit_document(
-    run: RunPaths, card: RunIdentity, *, site: str, notes: Sequence[str], state: JobState | None = None, as_of: float
+    run: RunPaths, card: RunIdentity, *, site: str, notes: Sequence[str], end: RunReport | None = None, as_of: float
 ) -> SubmitDocument:
-    """Return a submitted run as ``submit --json`` prints it; `state` is that at its end if the command waited."""
+    """Return a submitted run as ``submit --json`` prints it; `end` is what a command that waited ended with."""
     return SubmitDocument.from_record(
         card,
         id=card.shown_id,
@@ -212,8 +214,8 @@ def submit_document(
         site=site,
         jobs=card.expected,
         notes=notes,
-        state=UNSET if state is None else state,
-        exit_status=UNSET if state is None else STATE_EXIT_STATUS[state],
+        state=end.state if end else UNSET,
+        exit_status=end.wait_status if end else UNSET,
         as_of=as_of,
     )
 

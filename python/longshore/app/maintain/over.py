@@ -42,5 +42,5 @@ def require_over(opened: OpenRun) -> None:
     if reason:
         hint = f"Its state, and how to continue or end it: longshore report {opened.reference}"
         if reason == _ARCHIVE:
-            hint = "Copy it as it is, or move it and adopt it with 'longshore adopt'."
+            hint = "Copy it as it is, or move it and let its id lead to the new place: longshore adopt NEW_PLACE"
         raise SubmissionRefusedError(f"run '{opened.card.id}' cannot be archived: {reason}", hint=hint)

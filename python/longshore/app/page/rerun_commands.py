@@ -55,6 +55,21 @@ def _live_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]
         yield RerunCommand(purpose="Release its held jobs", command=f"longshore release {run}")
 
 
+def pause_commands(opened: OpenRun) -> Iterator[RerunCommand]:
+    """Yield the ways on of a run that is paused."""
+    run = opened.reference
+    yield RerunCommand(purpose="Go on with it as it is", command=f"longshore unpause {run}")
+    yield RerunCommand(purpose="End it, for good or to mend it", command=f"longshore cancel {run}")
+    if _is_amendable(opened):
+        yield RerunCommand(purpose="Run it again once it is mended", command=f"longshore restart {run} --with-changes")
+    yield RerunCommand(purpose="Watch it again", command=f"longshore report --watch {run}")
+
+
+def _is_amendable(opened: OpenRun) -> bool:
+    """Tell whether a restart can take a changed configuration."""
+    return isinstance(opened.service, Amendable) and not opened.service.why_not_amended(opened.run)
+
+
 def _unpack_commands(archive: UnpackCommands) -> Iterator[RerunCommand]:
     """Yield the commands that make a run of an archive again: an archive can only be looked at."""
     yield RerunCommand(purpose="Unpack the archive; no file is replaced", command=archive.unpack)
@@ -73,7 +88,7 @@ def _restart_commands(opened: OpenRun, run: str) -> Iterator[RerunCommand]:
     restart = f"longshore restart {run}"
     yield RerunCommand(purpose="List the jobs that a restart would run", command=f"{restart} --dry-run")
     yield RerunCommand(purpose="Run the jobs again that did not succeed", command=restart)
-    if isinstance(service, Amendable) and not service.why_not_amended(opened.run):
+    if _is_amendable(opened):
         words = "The same, with the configuration as it is now"
         yield RerunCommand(purpose=words, command=f"{restart} --with-changes")
 

@@ -54,6 +54,8 @@ class SpentAttempts(msgspec.Struct):
 
 _CLOCK_S: Final = 2.0
 """Adjustments of a clock up to this are none: nobody sees them."""
+_MAX_OVERCOME: Final = 100
+"""Jobs of which it is known how they failed before they succeeded: enough to tell what goes wrong."""
 
 
 class AttemptCollector:
@@ -101,6 +103,8 @@ class AttemptCollector:
         self.over = bytearray(len(label_of))
         self.failed: dict[int, str] = {}
         self.failed_ends: dict[int, Ended | Lost] = {}
+        self.overcome_ends: dict[int, Ended | Lost] = {}
+        """The failed ends of jobs that succeeded since, in this submission; of the first such jobs only."""
         self.doubtful_ends: dict[int, Ended] = {}
         """Ends of jobs that succeeded and left an output stale or empty."""
         self.removed: dict[int, str] = {}
@@ -166,7 +170,7 @@ class AttemptCollector:
             self._record_failure(event, event.cause, seconds)
             return
         self.over[job] = 1
-        self.failed_ends.pop(job, None)
+        self._overcome(job)
         if event.outputs:
             self.doubtful_ends[job] = event
         elif self.doubtful_ends:
@@ -198,9 +202,15 @@ class AttemptCollector:
             for event in events:
                 self.doubtful_ends.pop(event.j, None)
                 self.running.pop(event.j, None)
-                self.failed_ends.pop(event.j, None)
+                self._overcome(event.j)
         if self.newest is not None:
             self.newest.note_successes(events)
+
+    def _overcome(self, job: int) -> None:
+        """Record that a job succeeded, perhaps after attempts that failed."""
+        end = self.failed_ends.pop(job, None)
+        if end is not None and len(self.overcome_ends) < _MAX_OVERCOME:
+            self.overcome_ends[job] = end
 
     def _attempt_facts(self, event: AttemptFacts) -> None:
         self._record_memory(event.j, event.rss_b)
@@ -299,6 +309,7 @@ class AttemptCollector:
 
     def _restarted(self, event: Restarted) -> None:
         self.finished = None
+        self.overcome_ends.clear()
         for job in event.jobs:
             self.over[job] = 0
             self.failed.pop(job, None)

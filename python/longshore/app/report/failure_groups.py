@@ -44,6 +44,7 @@ ReadLogs: TypeAlias = dict[tuple[int, int], LogEnd]
 class _Group(msgspec.Struct):
     first: int
     members: int = 0
+    error: str = ""
     lines: tuple[str, ...] = ()
 
 
@@ -111,7 +112,7 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
         groups: dict[str, _Group] = {}
         for job in sample:
             found = self._log_end(job, names[job], self.jobs[job])
-            group = groups.setdefault(found.message, _Group(first=job, lines=found.lines))
+            group = groups.setdefault(found.message, _Group(first=job, error=found.error, lines=found.lines))
             group.members += 1
         if not groups:
             groups[""] = _Group(first=jobs[0], members=len(jobs))
@@ -131,6 +132,7 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
             exit_code=exit_code,
             signal=signal,
             message=message,
+            error=group.error,
             count=group.members,
             unread=unread,
             job=name,

@@ -64,7 +64,7 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
 def status_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
     """Return the run's state from its newest snapshot."""
     # An engine that ends no longer waits for anything, whatever its last note was.
-    note = (snapshot.note,) if snapshot.note and not snapshot.finished else ()
+    note = (engine_note(opened, snapshot),) if snapshot.note and not snapshot.finished else ()
     return RunStatus(
         state=snapshot.state,
         counts=snapshot.counts,
@@ -73,6 +73,15 @@ def status_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunSt
         is_live=not snapshot.finished,
         is_paused=snapshot.paused,
     )
+
+
+def engine_note(opened: OpenRun, snapshot: Snapshot) -> str:
+    """Return the engine's note, with commands that name the run so that they find it from here."""
+    note, run = snapshot.note, opened.card.id
+    # The engine names it by its id, which another user's registry, or that of another host, does not know.
+    for command in (f"longshore unpause {run}", f"longshore throttle {run}") if opened.reference != run else ():
+        note = note.replace(command, f"{command.removesuffix(run)}{opened.reference}")
+    return note
 
 
 def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:

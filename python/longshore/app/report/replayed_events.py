@@ -202,6 +202,7 @@ class _StoredAttempts(_Stored):
     over: bytearray
     failed: dict[int, str]
     failed_ends: dict[int, Ended | Lost]
+    overcome_ends: dict[int, Ended | Lost]
     doubtful_ends: dict[int, Ended]
     removed: dict[int, str]
     retry_times: dict[int, float]

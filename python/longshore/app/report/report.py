@@ -15,13 +15,14 @@ from longshore.app.report.failure_groups import FailedJobs, ReadLogs
 from longshore.app.report.from_events import Replay
 from longshore.app.report.from_snapshot import (
     RunStatus,
+    engine_note,
     is_current,
     report_of_status,
     silence_notes,
     status_of_snapshot,
 )
 from longshore.app.report.report_cache import cache_report, caches_details, read_cached_report
-from longshore.app.report.run_summary import summarize_run
+from longshore.app.report.run_summary import is_cancelled, summarize_run
 from longshore.app.runs.event_source import EventFollower
 from longshore.app.runs.missing_notices import describe_missing_notices
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
@@ -38,7 +39,7 @@ from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import RunReport
+from longshore.model.run.report import Failure, RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.wording import count_noun
@@ -80,6 +81,8 @@ class ReportBuilder:
         """Life and number of the last counted event."""
         self._later: list[Event] = []
         """Events newer than the newest snapshot."""
+        self._failed: FailedJobs | None = None
+        """Every job of the last report whose newest failed attempt is known, unless it was cancelled."""
 
     def build(self, now: float, *, details: bool = False, summary: bool = True) -> RunReport:
         """Return the run's report for this moment, optionally with every job, or without a summary.
@@ -90,6 +93,19 @@ class ReportBuilder:
         # They change after the end of the run too.
         later = (*_copy_notes(self._opened, now), *_notice_notes(self._opened, report, now))
         return structs.replace(report, notes=(*report.notes, *later)) if later else report
+
+    def failed_attempts(self) -> tuple[Failure, ...]:
+        """Return the groups of all that failed as of the last report, also of jobs that were tried again since."""
+        hide = self._opened.hide_secrets
+        return tuple(
+            structs.replace(
+                group,
+                message=hide(group.message),
+                reason=group.reason and hide(group.reason),
+                not_retried=group.not_retried and hide(group.not_retried),
+            )
+            for group in (self._failed.groups() if self._failed else ())
+        )
 
     def _build(self, now: float, *, details: bool, summary: bool) -> RunReport:
         """Return the report without notes on what may change after the end of the run."""
@@ -159,7 +175,7 @@ class ReportBuilder:
             () if replay.has_no_engine or replay.state.finish_event else silence_notes(self._opened, snapshot, now)
         )
         status = replay.status(
-            [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
+            [*self._pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
         report = self._brief_report(replay.jobs, replay.attempts, status)
         if summary:
@@ -203,6 +219,9 @@ class ReportBuilder:
             read=self._read_logs,
             not_retried=attempts.failed,
         )
+        ends = attempts.overcome_ends | attempts.failed_ends
+        bad_ends = {job: end for job, end in ends.items() if not is_cancelled(end)}
+        self._failed = structs.replace(failed, jobs=bad_ends)
         waiting = read_waiting(self._opened.run)
         if abs(now - time.time()) < _PRESENT_S:
             attempts.observe(now, SystemClock().elapsed(), boot_id())
@@ -239,7 +258,12 @@ class ReportBuilder:
                 yield f"{full}: make room there before the run is resumed"
         elif snapshot and snapshot.note and not snapshot.finished and not snapshot.paused:
             # The journal's reader has already noted that the run is paused.
-            yield snapshot.note
+            yield engine_note(self._opened, snapshot)
+
+    def _pause_notes(self, state: RunState) -> Iterator[str]:
+        """Yield a note that the run is paused, for runs without an engine's own note."""
+        if state.paused and not state.finish_event:
+            yield describe_pause(state.paused, self._opened.reference)
 
     def _damage_notes(self, replay: Replay, damages: Sequence[Damage]) -> Iterator[str]:
         if replay.has_no_events:
@@ -301,11 +325,6 @@ def _not_started_note(opened: OpenRun) -> str:
         f"'{started.user}' on '{started.host}' began to submit it at {format_moment(started.at)}, "
         f"without a result so far; if that was interrupted, this continues it: {command}"
     )
-
-
-def _pause_notes(state: RunState) -> tuple[str, ...]:
-    """Return a note that the run is paused, for runs without an engine's own note."""
-    return (describe_pause(state.paused),) if state.paused and not state.finish_event else ()
 
 
 def _reused_jobs(opened: OpenRun) -> ReusedJobs | None:

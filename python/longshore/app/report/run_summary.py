@@ -123,7 +123,7 @@ def _retries(attempts: AttemptCollector, jobs: JobTable, failed: FailedJobs) -> 
     ends = {
         job: end
         for job, end in attempts.failed_ends.items()
-        if job not in attempts.failed and job not in attempts.hold_codes and _exit_cause(end) is not Cause.CANCELLED
+        if job not in attempts.failed and job not in attempts.hold_codes and not is_cancelled(end)
     }
     newest = nlargest(_MAX_LAST_FAILURES, ends, key=lambda job: (ends[job].t, ends[job].n))
     return Retries(jobs=len(ends), newest=_job_failures(newest, attempts, jobs, failed))
@@ -141,8 +141,9 @@ def _removals(attempts: AttemptCollector, jobs: JobTable) -> Removals:
     )
 
 
-def _exit_cause(end: Ended | Lost) -> Cause | None:
-    return end.cause if isinstance(end, Ended) else Cause.LOST
+def is_cancelled(end: Ended | Lost) -> bool:
+    """Tell whether an attempt ended because its job was cancelled."""
+    return isinstance(end, Ended) and end.cause is Cause.CANCELLED
 
 
 def _job_failures(

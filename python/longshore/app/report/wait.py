@@ -16,18 +16,24 @@ from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 
+_PAUSE_S: Final = 2.0
+"""Twice the time between two snapshots while there is news."""
 _REMOVAL_S: Final = 2.0
 """Longest wait for the rest of a run directory to go, once it lacks a file that every run has."""
 
 
-def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False) -> RunReport:
+def wait_for_end(
+    opened: OpenRun, show: Callable[[RunReport], None], *, summary: bool = False, ends_at_pause: bool = False
+) -> RunReport:
     """Poll a run until it is over, and return its report; `show` receives each report.
 
-    `summary` is as for `report_run`: to make one at each poll takes longer than all else.
+    `summary` is as for `report_run`: to make one at each poll takes longer than all else. `ends_at_pause`: a pause ends
+    the wait too.
 
     Raises `RunNotFoundError` if the run directory is gone or cannot be read.
     """
     first = time.monotonic()
+    pause = PauseWatch()
     try:
         while True:
             began = time.monotonic()
@@ -39,6 +45,8 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary:
                     pause_after_poll(time.monotonic() - began)
                 if is_over(opened, report := report_run(opened, details=False)):
                     return report
+            if pause.lasts(report) and ends_at_pause:
+                return report_run(opened, details=False)
             now = time.monotonic()
             pause_after_poll(now - began, waited_s=now - first)
     except RunNotFoundError:
@@ -48,6 +56,19 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None], *, summary:
             f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",
             hint="If it was moved, name the run by its new path.",
         ) from None
+
+
+class PauseWatch:
+    """Tells a pause from the last look of one that was just ended: the newest snapshot may be older than the order."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def lasts(self, report: RunReport) -> bool:
+        """Tell whether the run is paused, and was so for longer than an old snapshot is the newest."""
+        now = time.monotonic()
+        self._since = (self._since or now) if report.state_word == "PAUSED" else None
+        return self._since is not None and now - self._since >= _PAUSE_S
 
 
 def _is_removed(run: RunPaths) -> bool:

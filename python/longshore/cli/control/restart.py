@@ -102,7 +102,7 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--as-it-was", is_flag=True, help="Ignore what changed since the run was made.")
 @click.option("--new-graph", is_flag=True, help="With --with-changes: make the quantum graph again.")
 @click.option("--dry-run", is_flag=True, help="Only print which jobs would run again or are kept, and why.")
-@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does, or 21 at a pause.")
 @ACCEPT_LOSS
 @SHARE_OUTPUTS
 @JSON
@@ -210,7 +210,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
     from longshore.app.documents.restart import add_end, restart_document
     from longshore.app.text.changes_text import change_lines, unchanged_notes, verdict_lines
-    from longshore.cli.submit_options import follow_to_end, print_outcome
+    from longshore.cli.submit_options import follow_to_end
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison
     notes = [] if plan.comparison is not None or comparison is None else list(unchanged_notes(comparison))
@@ -233,7 +233,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
             click.echo(f"Submit dir: {opened.directory}")
             click.echo(f"Run Id: {card.submissions[-1].id}")
             click.echo(f"Run Name: {card.name}")
-        report = follow_to_end(opened.run.root, opened.reference) if options.wait else None
+        report = follow_to_end(opened.run.root, opened.reference, as_json=options.as_json) if options.wait else None
     if options.as_json:
         document = restart_document(
             opened,
@@ -244,9 +244,9 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
             notes=notes,
             as_of=time.time(),
         )
-        print_json(add_end(document, report.state) if report else document)
+        print_json(add_end(document, report) if report else document)
     if report is not None:
-        return print_outcome(opened.reference, report, quiet=options.as_json)
+        return report.wait_status
     return INTERRUPTED if submitted and options.wait else 0
 
 

@@ -1,41 +1,40 @@
-"""Watches a run until it is over: in the live view on a terminal, a line per change elsewhere."""
+"""Watches a run until it is over: in the live view on a terminal; elsewhere in lines, which a pause ends too."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from longshore.app import api
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.live_view import FrameWriter
-from longshore.cli.run_progress import progress_line
+from longshore.cli.run_progress import RunProgress
 from longshore.cli.show.report_text import exit_codes_table, report_text
+from longshore.cli.submit_options import print_interrupted_wait, print_ways_on
 from longshore.cli.terminal import can_redraw
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.states import STATE_EXIT_STATUS, JobState
+from longshore.model.run.states import JobState
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.model.run.report import RunReport
 
 _INTERVAL_S: Final = 1.0
 """Seconds between two reports; one of a run with a hundred thousand jobs takes a hundredth of that."""
 
 
-class _Screen(Protocol):
-    def draw(self, report: RunReport, now: float) -> None: ...
-
-
 def watch(opened: OpenRun, *, codes: bool) -> int:
     """Watch a run until it is over, and leave its end on the screen; return the exit status of its state.
 
-    With `codes`, the final report counts the exit codes of failed jobs.
+    With `codes`, the final report counts the exit codes of failed jobs. A pause ends the watching where no person
+    watches.
     """
+    from longshore.app.report.wait import PauseWatch
+
     builder = api.report_builder(opened)
-    screen: _Screen = FrameWriter(sys.stdout) if can_redraw(sys.stdout) else _LineScreen()
+    screen = FrameWriter(sys.stdout) if can_redraw(sys.stdout) else None
+    lines, pause = RunProgress(builder, is_output=True), PauseWatch()
     try:
         while True:
             now = time.time()
@@ -43,9 +42,14 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
             # Check twice: the workload manager may have begun to answer between the report and the check.
             if api.is_over(opened, report) and api.is_over(opened, report := builder.build(now)):
                 break
-            screen.draw(report, now)
+            if screen:
+                screen.draw(report, now)
+            else:
+                lines.show(report)
+                if pause.lasts(report):
+                    break
             time.sleep(_INTERVAL_S)
-        if isinstance(screen, FrameWriter):
+        if screen:
             screen.draw(report, now, is_last=True)
             if report.counts.get(JobState.FAILED):
                 click.echo(f"Failures and their logs: longshore report {opened.reference}")
@@ -53,21 +57,8 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
             click.echo(report_text(report))
         if codes:
             click.echo(f"\n\n{exit_codes_table(report)}")
+        print_ways_on(opened, report)
     except KeyboardInterrupt:
-        click.echo(f"longshore: no longer watching; run '{opened.card.id}' is unchanged", err=True)
+        print_interrupted_wait(opened.reference)
         return INTERRUPTED
-    return STATE_EXIT_STATUS[report.state]
-
-
-class _LineScreen:
-    """Prints a line per change."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def draw(self, report: RunReport, now: float) -> None:
-        """Print a line if there is news."""
-        line = progress_line(report)
-        if line != self._last:
-            click.echo(f"{format_timestamp(now)} {line}")
-            self._last = line
+    return report.wait_status

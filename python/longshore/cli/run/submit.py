@@ -56,7 +56,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 )
 @click.option("--by-content", is_flag=True, help="With --reuse: compare input files by content, not by size and time.")
 @click.option("--dry-run", is_flag=True, help="With --reuse: only print of each job why it runs or is kept.")
-@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does, or 21 at a pause.")
 @JSON
 @click.pass_context
 @group_options(submit_options=SubmitOptions)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Write the run directory, then stop.")
 @PROBE
 @SHARE_OUTPUTS
-@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does, or 21 at a pause.")
 @JSON
 @click.pass_context
 def command(

@@ -42,12 +42,17 @@ def run_summary_lines(summary: RunSummary, *, now: float | None = None, examples
         lines.append(_retries_text(summary.retries))
     if summary.removals.newest:
         lines.append(removals_text(summary.removals))
-    failures = summary.failures
-    if failures:
-        lines += ["", *_group_lines(failures)]
-        for number, failure in enumerate(failures[:_MAX_GROUPS] if examples else (), start=1):
-            lines += ["", *_example_lines(number, failure)]
+    if summary.failures:
+        lines += ["", *failure_lines(summary.failures, examples=examples)]
     return ["", *lines] if lines and lines[0] else lines
+
+
+def failure_lines(failures: Sequence[Failure], *, examples: bool = True) -> list[str]:
+    """Format groups of failures, all in a few lines, and then an example of each if wanted."""
+    lines = list(_group_lines(failures)) if failures else []
+    for number, failure in enumerate(failures[:_MAX_GROUPS] if examples else (), start=1):
+        lines += ["", *_example_lines(number, failure)]
+    return lines
 
 
 def describe_hopeless(number: int) -> str:

@@ -175,7 +175,9 @@ class Engine:
         executor.open(run, number)
         self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, log_line=log_line)
         limits = ConcurrencyLimits(settings, jobs.header.settings)
-        claim = ResourceClaim(run=read_card(run).run_token, keeper=str(run.keeper))
+        card = read_card(run)
+        self._id = card.id
+        claim = ResourceClaim(run=card.run_token, keeper=str(run.keeper))
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
@@ -333,9 +335,9 @@ class Engine:
         if self._fast_failures.pause_reason and not self.state.is_over:
             self._record(Steer(who="longshore", act="pause", set={"why": self._fast_failures.pause_reason}))
         if self.state.paused:
-            self._notes.add(describe_pause(self.state.paused))
-        elif not self.state.is_over and (throttles := describe_throttles(self.state.throttles, self._jobs.labels)):
-            self._notes.add(throttles)
+            self._notes.add(describe_pause(self.state.paused, self._id))
+        elif self.state.throttles and not self.state.is_over:
+            self._notes.add(describe_throttles(self.state.throttles, self._jobs.labels, self._id))
 
     def _negotiate_shares(self) -> None:
         """Negotiate shares of this machine and of limits with the user's other runs."""

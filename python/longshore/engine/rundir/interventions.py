@@ -15,7 +15,9 @@ from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.folder import make_folders, move, remove_file
+from longshore.world.files.permissions import CLOSED_ERRORS
 from longshore.world.files.read_file import read_with_status
 from longshore.world.files.system import files
 from longshore.world.process_system import processes
@@ -58,10 +60,14 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
             # The engine of the owner has to read it, whatever this user's umask is.
             files.chmod(path, 0o644)
     except OSError as error:
-        raise SubmissionRefusedError(
-            f"no intervention can be written to '{run.root}': {error.strerror}",
-            hint="Only users with write access to a run can steer it.",
-        ) from error
+        # Without the name of its draft, which says nothing to the user.
+        what = describe_failed_write(OSError(error.errno, error.strerror), run.root)
+        hint = ""
+        if error.errno in FULL_ERRORS:
+            hint = "Make room there, and give the order again."
+        elif error.errno in CLOSED_ERRORS:
+            hint = "Only users with write access to a run can steer it."
+        raise SubmissionRefusedError(f"no intervention can be written to {what}", hint=hint) from error
     return path
 
 

@@ -64,18 +64,18 @@ def _apply_set(state: RunState, event: Steer) -> None:
             state.set_request(job, event)
 
 
-def describe_pause(why: str) -> str:
-    """Describe the pause of a run, and what ends it."""
-    return f"PAUSED: {why}; no job starts before 'longshore unpause'"
+def describe_pause(why: str, run: str) -> str:
+    """Describe the pause of a run, and the command that ends it; `run` is how commands name the run."""
+    return f"PAUSED: {why}; no job starts; to continue it: longshore unpause {run}"
 
 
-def describe_throttles(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
-    """Describe a run's throttles, per label and for the whole run; empty without any."""
+def describe_throttles(throttles: Mapping[int, int], labels: Sequence[str], run: str) -> str:
+    """Describe a run's throttles, per label and for the whole run, as `describe_pause` does; empty without any."""
     if not throttles:
         return ""
     whole = [f"{throttles[WHOLE_RUN]} in all"] if WHOLE_RUN in throttles else []
     parts = [f"{most} of '{labels[label]}'" for label, most in sorted(throttles.items()) if label != WHOLE_RUN]
-    return f"throttled: at most {', '.join(whole + parts)} at once; 'longshore throttle --off' lifts it"
+    return f"throttled: at most {', '.join(whole + parts)} at once; to lift it: longshore throttle {run} --off"
 
 
 def make_set_events(

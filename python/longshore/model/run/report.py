@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import StagedFiles
-from longshore.model.run.states import Cause, JobState
+from longshore.model.run.states import PAUSED_EXIT_STATUS, STATE_EXIT_STATUS, Cause, JobState
 from longshore.model.wording import count_noun
 
 PAYLOAD_CODES = frozenset({1, 2})
@@ -55,6 +55,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         What they have in common; ``None`` if unknown.
     message
         Last message of their logs, with numbers, paths and times removed; empty if unknown.
+    error
+        The line of the example's log that tells of the error; empty if there is none.
     count
         Jobs that are known to belong here.
     unread
@@ -77,6 +79,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     signal: int | None = None
     message: str = ""
+    error: str = ""
     count: int
     unread: int = 0
     job: str
@@ -287,6 +290,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def state_word(self) -> str:
         """State for people, which is PAUSED for a run that is paused while it runs."""
         return "PAUSED" if self.paused and self.state is JobState.RUNNING else self.state.value
+
+    @property
+    def wait_status(self) -> int:
+        """Exit status of a command that waited for the run and ends with this report."""
+        return PAUSED_EXIT_STATUS if self.state_word == "PAUSED" else STATE_EXIT_STATUS[self.state]
 
     @property
     def percent_succeeded(self) -> int | None:

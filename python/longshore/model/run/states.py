@@ -89,6 +89,9 @@ STATE_EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(
 )
 """Exit status of ``longshore status`` per state; BPS's numbers."""
 
+PAUSED_EXIT_STATUS = 21
+"""Exit status of a command that no longer waits for a run, because this is paused; no number of BPS's."""
+
 TERMINAL_STATES = frozenset({JobState.DELETED, JobState.SUCCEEDED, JobState.FAILED, JobState.PRUNED})
 """States a job does not leave by itself."""
 
