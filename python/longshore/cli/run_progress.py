@@ -32,6 +32,7 @@ _SHOWN_STATES: Final = (
     JobState.FAILED,
     JobState.DELETED,
     JobState.PRUNED,
+    JobState.UNKNOWN,
 )
 _FIRST_LOOK_S: Final = 0.5
 """Time until attempts are first looked at: many runs of a few jobs are over before. And between two failed jobs."""
