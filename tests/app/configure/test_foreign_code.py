@@ -22,7 +22,7 @@ from longshore.app.site.ping import ping
 from longshore.app.site_choice.match_sites import match_sites
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.schema_check import Severity
-from longshore.errors import CodeRefusedError, LongshoreError
+from longshore.errors import CodeRefusedError, LongshoreError, UnknownServiceError
 
 PIPELINE = "pipeline: {tasks: {a: {command: 'true'}}}\n"
 NAMED = {
@@ -76,6 +76,34 @@ def test_to_check_a_site_imports_no_class_that_its_profile_names(tmp_path: Path)
     (problem,) = check_site("strange", [str(tmp_path)], now=0).problems
     assert problem.message.startswith("'foreign.Service' is code")
     assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("folder", ["sites", "cfg/longshore/sites"])
+def test_a_class_that_a_profile_of_the_users_own_names_is_imported(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "cfg"))
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "strange.yaml").write_text("service: foreign.Service\n", "utf-8")
+    is_own = folder != "sites"
+    (problem,) = check_site("strange", [] if is_own else [folder], now=0).problems
+    assert ("cannot be imported" if is_own else "is code") in problem.message
+    with pytest.raises(UnknownServiceError if is_own else CodeRefusedError):
+        ping(None, site="strange", site_path=[] if is_own else [folder])
+    assert (tmp_path / "imported").exists() == is_own
+
+
+def test_keys_of_a_site_that_only_foreign_code_knows_are_not_judged(tmp_path: Path) -> None:
+    path = tmp_path / "stranger.yaml"
+    foreign = "computeSite: a\nsite: {a: {class: foreign.Service, cores: 4, provider: {x: 1}}, b: {walltime: 1}}\n"
+    path.write_text(foreign + PIPELINE, "utf-8")
+    linted = lint_file(path, now=0)
+    assert linted.left_out[0] == "keys of 'site.a' that only code of 'foreign.Service' knows"
+    assert [each.message for each in linted.findings] == ["nothing knows the key 'site.b.walltime'"]
+    path.write_text(f"wmsServiceClass: foreign.Service\ncomputeSite: b\nsite: {{b: {{cores: 4}}}}\n{PIPELINE}", "utf-8")
+    assert lint_file(path, now=0).findings == ()
+    path.write_text(f"computeSite: b\nsite: {{b: {{cores: 4}}}}\n{PIPELINE}", "utf-8")
+    assert [each.message for each in lint_file(path, now=0).findings] == ["nothing knows the key 'site.b.cores'"]
 
 
 @pytest.mark.parametrize("look", [lint_file, draw_configuration])

@@ -46,7 +46,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.set_options import parse_variables
-from longshore.world.read.site_profiles import SitePath
+from longshore.world.read.site_profiles import SiteFolderKind, SitePath
 from longshore.world.read.yaml_includes import SourceFile
 
 CONVERT_FROM: Final = "convertFrom"
@@ -156,7 +156,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         is_chosen = False
         if not name:
             name, origin = self.service, self.service_origin
-            is_chosen = origin is not None and origin.layer in _CHOSEN_BY_USER
+            is_chosen = origin is not None and (origin.layer in _CHOSEN_BY_USER or self._is_own_profile(origin.file))
         if not self.layers.overrides.imports_code and not is_chosen and names_foreign_code(name):
             raise CodeRefusedError(
                 f"'{name}'",
@@ -165,6 +165,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 hint=f"{LOOK_HINT} Other commands use it with {SERVICE_VARIABLE}={name}.",
             )
         return find_service(name, origin=origin)
+
+    def _is_own_profile(self, file: str) -> bool:
+        """Whether a file is one of the site's profiles that the user or the operator of the machine wrote."""
+        profiles = (self.sites.find(each.name) for each in (self.profile.chain if self.profile else ()))
+        own = (SiteFolderKind.USER, SiteFolderKind.SYSTEM)
+        return any(each and each.place in own and str(each.path) == file for each in profiles)
 
     def is_bps_file(self, site: str = "") -> bool:
         """Tell whether the configuration was written for BPS, where a site needs no description."""

@@ -14,7 +14,7 @@ from longshore.app.configure.payload_names import PayloadNames, find_payload_nam
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
 from longshore.app.configure.site import is_described, raise_first_error, unknown_site
-from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
+from longshore.config.lint.lint import hide_secret_lines, keys_of_foreign_sites, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.lint.section_checks import (
     BpsDefaultService,
@@ -34,6 +34,8 @@ from longshore.world.shipped_files import shipped_path
 
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Line ends in YAML; Python's `splitlines` splits at more characters."""
+_CLASS_KEYS = ("class", "wmsServiceClass", "service")
+"""Keys of a site that name code: the first is that of Parsl's plug-in of BPS."""
 
 
 def check_configuration(configuration: Configuration) -> list[Finding]:
@@ -107,7 +109,29 @@ def _lint_context(configuration: Configuration, payload: PayloadNames, *, thorou
         commands=thorough,
         plugins_read=_plugins_read(configuration),
         site=configuration.site,
+        foreign_sites=_foreign_sites(configuration),
     )
+
+
+def find_unjudged_keys(configuration: Configuration) -> Iterator[str]:
+    """Yield a phrase for each site with keys that are not checked, since only code that it names knows them."""
+    sites = _foreign_sites(configuration)
+    paths = keys_of_foreign_sites(configuration.config.root, configuration_schema(), sites)
+    for site in dict.fromkeys(path[1] for path in sorted(paths)):
+        yield f"keys of 'site.{site}' that only code of '{sites[site]}' knows"
+
+
+def _foreign_sites(configuration: Configuration) -> dict[str, str]:
+    """Return the sites that name a class that no package registers, and the run's own if the run does."""
+    sections = {name: map_items(site) for name, site in map_items(configuration.config.node_at("site")).items()}
+    named = {
+        name: next((str(items[key].value) for key in _CLASS_KEYS if key in items), "")
+        for name, items in sections.items()
+    }
+    if not named.get(configuration.site):
+        named[configuration.site] = configuration.service
+    plugins = {name: find_service_plugin(path) for name, path in named.items() if path}
+    return {name: named[name] for name, plugin in plugins.items() if plugin is not None and not plugin.is_registered}
 
 
 def _plugins_read(configuration: Configuration) -> bool:

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.configuration import Draft, make_draft
 from longshore.app.configure.layers import FILE_NAME, Overrides, read_layers
-from longshore.app.configure.lint import LintResult, file_texts, lint_configuration, sort_by_position, sort_findings
+from longshore.app.configure.lint import (
+    LintResult,
+    file_texts,
+    find_unjudged_keys,
+    lint_configuration,
+    sort_by_position,
+    sort_findings,
+)
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.site_choice.choose import at_first_match
 from longshore.app.static_check import StaticCheck
@@ -54,12 +61,12 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
         return LintResult(findings=tuple(sort_findings(findings, draft)), sources=sources)
     found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.site_errors)]
     found += lint_configuration(draft, thorough=True)
-    left_out: Sequence[str] = ()
+    left_out = [*find_unjudged_keys(draft)]
     if not draft.site_errors and not _is_of_machine(draft):
         wrong = any(each.severity is Severity.ERROR and each.path[:1] == ("site",) for each in found)
         payload = lint_payload(draft, StaticCheck(is_site_valid=not wrong))
         found += _news(payload.findings, found)
-        left_out = payload.left_out
+        left_out += payload.left_out
     return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from longshore.config.lint.bps_aliases import find_misspelled_keys
-from longshore.config.lint.schema_check import Finding, check_schema
+from longshore.config.lint.schema_check import Finding, Severity, check_schema, find_unknown_keys
 from longshore.config.lint.secrets import find_secrets
 from longshore.config.lint.section_checks import (
     BpsDefaultService,
@@ -66,12 +66,24 @@ def lint(
         *find_missing_service(root, bps),
         *find_secrets(root),
     ]
+    unjudged = keys_of_foreign_sites(root, schema, context.foreign_sites)
+    findings = [each for each in findings if each.severity is Severity.ERROR or each.path not in unjudged]
     return [with_default_origin(finding) for finding in hide_secret_lines(findings)]
 
 
 def lint_unused_keys(root: Node, schema: JsonSchema, context: LintContext) -> list[Finding]:
     """Find unused keys once the payload's variables are known, without the other checks."""
-    return [*find_unused_keys(root, schema, context, _check_keys(root, schema)[1])]
+    unjudged = keys_of_foreign_sites(root, schema, context.foreign_sites)
+    found = find_unused_keys(root, schema, context, _check_keys(root, schema)[1])
+    return [finding for finding in found if finding.path not in unjudged]
+
+
+def keys_of_foreign_sites(root: Node, schema: JsonSchema, sites: Collection[str]) -> frozenset[tuple[str, ...]]:
+    """Return the paths of keys of some sites that Longshore does not know, and so cannot judge."""
+    if not sites:
+        return frozenset()
+    unknown = (path for path, *_ in find_unknown_keys(root, schema, schema))
+    return frozenset(path for path in unknown if path[0] == "site" and path[1] in sites)
 
 
 def _check_keys(root: Node, schema: JsonSchema) -> tuple[list[Finding], set[tuple[str, ...]]]:

@@ -101,6 +101,8 @@ class LintContext(msgspec.Struct, frozen=True, kw_only=True):
         Whether a plug-in may read sections that Longshore does not know.
     site
         Site of the run; empty if unknown.
+    foreign_sites
+        Sites whose keys only the code that they name knows.
     """
 
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -110,6 +112,7 @@ class LintContext(msgspec.Struct, frozen=True, kw_only=True):
     commands: bool = True
     plugins_read: bool = False
     site: str = ""
+    foreign_sites: Collection[str] = ()
 
 
 def find_variable_errors(config: Config, context: LintContext) -> Iterator[Finding]:
