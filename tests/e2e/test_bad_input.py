@@ -108,6 +108,42 @@ def test_no_yaml(name: str, error: str, cli: Cli, left_behind: LeftBehind) -> No
     assert not left_behind()
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "status"),
+    [
+        (["config", "lint", "r\udce9.yaml"], r"r\\udce9.yaml' is not UTF-8 text", 3),
+        (["prepare", "run.yaml", "--site-path", "d\udce9"], r"the value 'd\\udce9' of 'sitePath' is not UTF-8 text", 3),
+        (["prepare", "run.yaml", "--set", "queue=\udce9"], r"'queue=\\udce9' is not UTF-8 text", 2),
+        (["prepare", "run.yaml", "--set", "a.\udce9=1"], r"'a.\\udce9=1' is not UTF-8 text", 2),
+        (["report", "--id", "\udce9"], r"no run '\\udce9' is known", 5),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_arguments_that_are_no_text(
+    words: list[str], error: str, status: int, cli: Cli, write_run: WriteRun, tmp_path: Path, left_behind: LeftBehind
+) -> None:
+    path = write_run()
+    (tmp_path / "r\udce9.yaml").write_bytes(path.read_bytes())
+    (tmp_path / "d\udce9").mkdir()
+    ran = cli(*words)
+    assert ran.returncode == status
+    assert re.search(error, ran.stdout + ran.stderr)
+    assert not left_behind()
+
+
+def test_texts_that_cannot_be_recorded_are_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("pipeline: {tasks: {a: {command: sleep 60}}}\n", "utf-8")
+    run = cli("submit", "run.yaml", "--json").json["id"]
+    ran = cli("pause", run, "--why", "until\nnoon \udce9")
+    assert errors_of(ran)[0].endswith(r"'noon \udce9' is not UTF-8 text")
+    assert cli("cancel", run, "--yes").returncode == 0
+
+
+def test_a_user_whose_name_is_no_text_runs(cli: Cli, write_run: WriteRun) -> None:
+    ran = cli("prepare", write_run(), env={"USER": "\udce9", "LOGNAME": "\udce9"})
+    assert f"/{os.getuid()}/" in ran.stdout
+
+
 PAYLOADS: list[tuple[str, str, str, str | None]] = [
     ("cycle", json.dumps(wfformat({"a": ("A", ["b"]), "b": ("B", ["a"])})), "cycle: '[ab]' -> '[ab]' -> '[ab]'$", None),
     ("nowhere", json.dumps(wfformat({"alpha": ("A", []), "b": ("B", ["alpa"])})), "'b' names .*'alpa'", "'alpha'"),

@@ -108,6 +108,8 @@ _FUNCTION_NAMES: Final = {"set": "set_values"}
 """Function names of commands whose own names are unsuitable."""
 
 
+_SHOWN_BEFORE: Final = 60
+"""Characters before one that cannot be written, by which a user recognizes the text."""
 _SUBMITS: Final = frozenset({"submit", "submitcmd"})
 
 
@@ -380,6 +382,12 @@ def _io_error(error: OSError) -> LongshoreError:
 
 
 def _unexpected_error(error: Exception) -> LongshoreError:
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        # A name of a file, an argument or a variable of the environment, which the system does not require to be text.
+        words = error.object[max(0, error.start - _SHOWN_BEFORE) : error.end].rpartition("\n")[2]
+        return LongshoreError(
+            f"'{words}' is not UTF-8 text", hint="Rename what is not, or use a locale such as C.UTF-8."
+        )
     what = f"{type(error).__name__}: {error}".strip().rstrip(":")
     return LongshoreError(
         f"unexpected: {what}", hint="This is a bug in Longshore: 'longshore --debug ...' prints the traceback."

@@ -13,14 +13,16 @@ _START_TICKS = 19
 
 
 def user_name() -> str:
-    """Return the user's login name, or the user id when it has no name."""
+    """Return the user's login name, or the user id when it has no name that is text."""
     try:
         # Few commands ask: this module imports that of terminals.
         import getpass
 
-        return getpass.getuser()
-    except (KeyError, OSError):
+        name = getpass.getuser()
+        name.encode()
+    except (KeyError, OSError, UnicodeEncodeError):
         return str(os.getuid())
+    return name
 
 
 def host_name() -> str:

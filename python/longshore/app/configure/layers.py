@@ -28,6 +28,7 @@ from longshore.config.values.merge import (
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
+from longshore.model.wording import is_utf8
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.files.presence import current_directory
@@ -89,7 +90,7 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
 
     Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
-    _refuse_undecodable_path(path.absolute())
+    _refuse_undecodable(str(path.absolute()), f"the path '{path.absolute()}'")
     env = {**os.environ, "PWD": str(current_directory())}
     # Those without values are false, and may forbid functions all the same.
     overrides = Overrides() if overrides is None else overrides
@@ -109,6 +110,8 @@ def read_layers_without_file(overrides: Overrides, *, now: float) -> Layers:
 def _combine_layers(
     path: Path, loaded: LoadedLayers, overrides: Overrides, *, env: Mapping[str, str], now: float
 ) -> Layers:
+    for key, value in overrides.options.items():
+        _refuse_undecodable(value, f"the value '{value}' of '{key}'")
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     overriding = (options_layer, parse_set_options(overrides.sets))
     values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}
@@ -178,14 +181,10 @@ def _defaults() -> Layer:
     return file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
 
 
-def _refuse_undecodable_path(path: Path) -> None:
-    """Refuse a path that is not valid text: files in the run directory name it in many places."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise ConfigError(
-            f"the path '{path}' is not UTF-8 text", hint="Rename what is not, or use a locale such as C.UTF-8."
-        ) from None
+def _refuse_undecodable(text: str, named: str) -> None:
+    """Refuse a path or an option that is not valid text: files in the run directory name it in many places."""
+    if not is_utf8(text):
+        raise ConfigError(f"{named} is not UTF-8 text", hint="Rename what is not, or use a locale such as C.UTF-8.")
 
 
 def _load_machine_and_user(env: Mapping[str, str]) -> LoadedLayers:

@@ -9,7 +9,7 @@ from longshore.config.values.merge import Layer, LayerRank, Node, nest, overlay,
 from longshore.config.values.search import is_delimited
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
+from longshore.model.wording import is_utf8, quote_value
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import parse_yaml
 
@@ -35,6 +35,8 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
                 f"{quote_value(pair)} is not KEY=VALUE",
                 hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
             )
+        if not is_utf8(pair):
+            raise UsageError(f"{quote_value(pair)} is not UTF-8 text", hint="Write it in UTF-8.")
         try:
             value = with_origin(parse_yaml(text, name, rank=rank), origin) if text else Node("", origin)
         except ConfigError as error:

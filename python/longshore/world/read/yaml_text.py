@@ -76,7 +76,7 @@ def read_document(
     except yaml.reader.ReaderError as error:
         raise _character_error(error, text, place) from error
     except UnicodeEncodeError as error:
-        raise ConfigError("the text is not Unicode", origin=place) from error
+        raise ConfigError("the text is not Unicode", origin=place, hint="Write it in UTF-8.") from error
     except _LimitError as error:
         mark = error.mark
         raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
