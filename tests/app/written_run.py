@@ -107,13 +107,14 @@ def finished_run(root: Path, *, retries: int = 0) -> WrittenRun:
 class WrittenRun:
     """A run directory whose journal and snapshot a test writes."""
 
-    def __init__(self, root: Path, *, retries: int = 0, request: Request | None = None) -> None:
+    def __init__(
+        self, root: Path, *, retries: int = 0, request: Request | None = None, settings: JobSettings | None = None
+    ) -> None:
         self.run = RunPaths(root)
         self.run.journal.mkdir(parents=True)
-        settings = tuple(
-            JobSettings(label=label, number_of_retries=retries, request=request or Request()) for label in LABELS
-        )
-        header = WorkflowHeader(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
+        common = settings or JobSettings(label="", number_of_retries=retries, request=request or Request())
+        profiles = tuple(msgspec.structs.replace(common, label=label) for label in LABELS)
+        header = WorkflowHeader(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=profiles, attributes={})
         jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
         self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))
         card = RunIdentity(

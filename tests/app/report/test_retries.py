@@ -13,15 +13,18 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.inspect.logs import find_logs
 from longshore.app.job.explain_job import explain_job
+from longshore.app.job.show_job import show_job
 from longshore.app.report.report import report_run
 from longshore.app.text.styled import plain
 from longshore.cli.show.run_screen import frame_lines
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.cli.terminal import Terminal
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
-from longshore.model.run.event import Deleted
+from longshore.model.run.event import Deleted, Ended
 from longshore.model.run.report import JobFailure, Removals, RemovedJob, RunSummary
 from longshore.model.run.states import Cause
+from longshore.model.workflow.attempt_rules import JobRules, RequestGrowth
+from longshore.model.workflow.job import JobSettings
 
 TERMINAL = Terminal(width=120, height=40, has_color=False, has_unicode=True)
 
@@ -104,6 +107,44 @@ def test_explain_counts_the_retries_that_were_made(tmp_path: Path, job: str, eve
     (made.run.root / SETTINGS_PATH).write_bytes(msgspec.json.encode(EngineSettings()))
     text = explain_job(made.opened, job).text
     assert f"Retries:  2 after the first attempt, {used} used so far" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("events", "cause", "told"),
+    [
+        (8, Cause.OOM, ["but 5 after lack of memory (retryOnMemory)", "but 2 after lack of time (retryOnTime)"]),
+        (9, Cause.OOM, ["but 5 after lack of memory (retryOnMemory), 1 used so far", "but 2 after lack of time"]),
+        (
+            9,
+            Cause.WALLTIME,
+            ["but 5 after lack of memory (retryOnMemory)", "but 2 after lack of time (retryOnTime), 1"],
+        ),
+        (9, Cause.PREEMPTED, ["but 5", "but 2", "but 20 after preemption (retryOnPreempted), 1 used so far"]),
+        (9, Cause.EXIT, ["but 5", "but 2"]),
+    ],
+    ids=["undecided", "memory", "time", "preempted", "exit code"],
+)
+def test_explain_tells_of_budgets_that_some_ends_have(
+    tmp_path: Path, events: int, cause: Cause, told: list[str]
+) -> None:
+    rules = JobRules(retries_on_memory=5, retries_on_time=2, growth=RequestGrowth(walltime=2.0))
+    settings = JobSettings(label="", rules=rules, attributes={"memoryMultiplier": 2})
+    made = WrittenRun(tmp_path / "run", settings=settings)
+    made.begin()
+    for event in course()[:events]:
+        shown = msgspec.structs.replace(event, cause=cause) if isinstance(event, Ended) and event.cause else event
+        made.write(shown)
+        made.know(shown)
+    made.snapshot()
+    made.run.wms.mkdir()
+    (made.run.root / SETTINGS_PATH).write_bytes(msgspec.json.encode(EngineSettings()))
+    explained = explain_job(made.opened, "j1")
+    lines = [line.strip() for line in explained.text.splitlines()]
+    place = lines.index("Retries:  none")
+    assert [line[: len(start)] for line, start in zip(lines[place + 1 :], told, strict=False)] == told
+    assert not lines[place + 1 + len(told)]
+    assert sum(each.used for each in explained.retry_budgets) == any(", 1" in text for text in told)
+    assert "but 5 after lack of memory (retryOnMemory)\n" in show_job(made.opened, "j1").text
 
 
 def test_a_job_that_succeeds_or_is_cancelled_is_not_tried_again(retried: WrittenRun) -> None:

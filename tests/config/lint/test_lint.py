@@ -61,6 +61,11 @@ def test_a_key_of_sites_among_options_has_a_way_out(value: str, site: str, name:
         ("queue: bpsEval(my.f, 1)", "note: 'bpsEval' calls 'my.f' when a run is prepared"),
         ("queue: 'a <b>'", "note: '<b>' stays as it is: no variable has the name 'b'"),
         ("queue: 'a $<B>'", "note: '$<B>' stays as it is: no environment variable has the name 'B'"),
+        ("retryUnlessExit: [2]", "note: 'retryUnlessExit' has no effect: no exit code is retried"),
+        (
+            "numberOfRetries: 2\npipetask: {isr: {retryUnlessExit: 2, numberOfRetries: 0}}",
+            "note: 'pipetask.isr.retryUnlessExit' has no effect",
+        ),
         ("outputRun: x", "warning: 'outputRun' at the root has no effect"),
         ("outCollection: x", "error: 'outCollection' is deprecated"),
         ("executionButler: {whenCreate: NEVER}", "warning: 'executionButler' is a relic of BPS"),
@@ -95,6 +100,9 @@ def test_one_thing(text: str, message: str) -> None:
         "pipetask: {pipetaskInit: {queue: x}}",
         "site: {campus: {queue: x}, other: {queue: y}}\ncomputeSite: campus",
         "retryUnlessExit: null\nnumberOfRetries: 0\nmemoryMultiplier: 1",
+        "retryUnlessExit: 2\nsite: {local: {numberOfRetries: 3}}",
+        "retryUnlessExit: 2\nnumberOfRetries: '{tries}'\ntries: 0",
+        "numberOfRetries: 0\npipetask: {isr: {retryUnlessExit: 2, numberOfRetries: 1}}",
     ],
 )
 def test_nothing_to_say(text: str) -> None:

@@ -515,9 +515,14 @@ class TestSet:
         with pytest.raises(UsageError, match="is not KEY=VALUE"):
             parse_set_options([pair])
 
-    @pytest.mark.parametrize("pair", ["a=[1", "a=!include x", "a=!!python/name:os.system", "a=\ud800", "a=*x"])
+    @pytest.mark.parametrize("pair", ["a=[1", "a=!include x", "a=!!python/name:os.system", "a=*x"])
     def test_no_value(self, pair: str) -> None:
         with pytest.raises(UsageError, match=r"the value in .* cannot be read: "):
+            parse_set_options([pair])
+
+    @pytest.mark.parametrize("pair", ["a=\ud800", "a.\udcff=1"])
+    def test_no_text(self, pair: str) -> None:
+        with pytest.raises(UsageError, match="is not UTF-8 text"):
             parse_set_options([pair])
 
 

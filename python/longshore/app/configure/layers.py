@@ -111,7 +111,7 @@ def _combine_layers(
     path: Path, loaded: LoadedLayers, overrides: Overrides, *, env: Mapping[str, str], now: float
 ) -> Layers:
     for key, value in overrides.options.items():
-        _refuse_undecodable(value, f"the value '{value}' of '{key}'")
+        _refuse_undecodable(str(value), f"the value '{value}' of '{key}'")
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     overriding = (options_layer, parse_set_options(overrides.sets))
     values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}

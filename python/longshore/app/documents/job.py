@@ -140,6 +140,8 @@ class JobDocument(_JobDocument, frozen=True, kw_only=True):
     """Attempts after the first."""
     retry_unless_exit: Sequence[int]
     """Exit codes that are not retried."""
+    retry_budgets: Sequence[RetryBudgetEntry]
+    """Retries after ends with a budget of their own, which do not count among `number_of_retries`."""
     attributes: Mapping[str, JsonValue]
     """Other requests to the workload manager."""
     parents: Sequence[str]
@@ -204,6 +206,17 @@ class RelatedJobEntry(DocumentEntry, frozen=True):
     """State of the job."""
     attempt: AttemptEntry | None
     """Its newest attempt; null if there was none, or it does not matter."""
+
+
+class RetryBudgetEntry(DocumentEntry, frozen=True):
+    """Retries after one kind of end."""
+
+    key: str
+    """The key of the configuration that gives their number."""
+    retries: Count
+    """Their number."""
+    used: Count
+    """How many are spent; 0 in a document that does not tell of attempts."""
 
 
 class GroupEntry(DocumentEntry, frozen=True):
@@ -320,6 +333,8 @@ class ExplainJobDocument(_JobDocument, frozen=True, kw_only=True):
     """Attempts after the first."""
     retry_unless_exit: Sequence[int]
     """Exit codes that are not retried."""
+    retry_budgets: Sequence[RetryBudgetEntry]
+    """Retries after ends with a budget of their own, which do not count among `retries`."""
     not_before: Time | None
     """Earliest start of the next attempt."""
     note: str
@@ -374,6 +389,7 @@ def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float
         inputs=list(map(FileEntry.from_record, job.inputs)),
         outputs=list(map(FileEntry.from_record, job.outputs)),
         staged=staged_entry(job.staged),
+        retry_budgets=list(map(RetryBudgetEntry.from_record, job.retry_budgets)),
         damage=damage,
         as_of=as_of,
     )
@@ -399,6 +415,7 @@ def explain_job_document(job: JobExplanation, *, damage: Sequence[Damage] = ()) 
         room=RoomEntry.from_record(job.room, asked=job.room.requested) if job.room else None,
         throttles=[ThrottleEntry.from_record(throttle, max=throttle.maximum) for throttle in job.throttles],
         limits=[LimitEntry.from_record(limit, max=limit.maximum, taken=limit.used_by_run) for limit in job.limits],
+        retry_budgets=list(map(RetryBudgetEntry.from_record, job.retry_budgets)),
         paused=bool(job.pause),
         waits_at_manager=job.manager_reason or None,
         attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],

@@ -16,6 +16,7 @@ from longshore.app.job.explanation_text import explanation_text
 from longshore.app.job.job_explanation import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
 from longshore.app.job.job_replay import JobReplay
 from longshore.app.job.limits_held import limit_usage
+from longshore.app.job.request_text import retry_budgets
 from longshore.app.job.state_reasons import state_reasons
 from longshore.app.report.attempt_records import AttemptRecords
 from longshore.app.report.attempts import attempts_of
@@ -23,7 +24,7 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
-from longshore.engine.policy.retry import make_retry_rules
+from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
@@ -38,7 +39,6 @@ from longshore.model.run.event import Deleted, Event, Finished, Life, Restarted,
 from longshore.model.run.input_files import REUSED_FROM
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
-from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
@@ -99,6 +99,10 @@ class _ExplanationBuilder:
         if has_stopped:
             # From here on, they are among the damages of the run.
             _ = self._opened.record_damages
+        rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
+        if (retries := state.set_retries.get(job)) is not None:
+            rules = rules.with_retries(retries)
+        used = _used_retries(state, job, own_attempts, rules)
         request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
         manager_reason, is_held = ("", False) if has_no_engine else self._manager_reason(code)
         return JobExplanation(
@@ -122,9 +126,10 @@ class _ExplanationBuilder:
             attempts=self._with_copies(own_attempts, table.names[job]),
             logs={each.number: log for each in own_attempts if (log := self._attempt_log(each)) is not None},
             events=tuple(self._job_events()),
-            retries=settings.number_of_retries,
+            retries=rules.retries,
             retry_unless_exit=settings.retry_unless_exit,
-            used_retries=_used_retries(state, job, own_attempts, settings),
+            used_retries=min(used["numberOfRetries"], rules.retries),
+            retry_budgets=retry_budgets(rules, used),
             not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not has_no_engine and not finished else "",
             counts=snapshot.counts if snapshot else {},
@@ -291,15 +296,25 @@ class _ExplanationBuilder:
         )
 
 
-def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], settings: JobSettings) -> int:
-    """Count the retries of the budget that were spent: those of causes with a budget of their own cost none."""
-    own_causes = make_retry_rules(settings, retries_on_lost=0, capacity=None).own_causes
-    used = state.tries[job] - state.lost[job] - sum(state.spent_counts.get((job, cause), 0) for cause in own_causes)
-    # No retry follows the newest bad end, or none yet.
-    newest = own_attempts[-1].cause if own_attempts else None
-    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, *own_causes}:
-        used -= 1
-    return min(max(used, 0), settings.number_of_retries)
+def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], rules: RetryRules) -> dict[str, int]:
+    """Count the retries that were spent, by the key of their budget."""
+    spent = {cause: state.spent_counts.get((job, cause), 0) for cause in rules.own_causes}
+    others = state.tries[job] - state.lost[job] - sum(spent.values())
+    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED}:
+        # No retry follows the newest bad end, or none yet.
+        newest = own_attempts[-1].cause if own_attempts else None
+        if newest in spent:
+            spent[newest] -= 1
+        elif newest is not Cause.LOST:
+            others -= 1
+    return {
+        "numberOfRetries": max(others, 0),
+        "retryOn": max(others, 0),
+        "retryOnMemory": spent.get(Cause.OOM, 0),
+        "retryOnTime": spent.get(Cause.WALLTIME, 0),
+        "retryOnPreempted": spent.get(Cause.PREEMPTED, 0),
+        "retryOnTransfer": spent.get(Cause.TRANSFER, 0) + spent.get(Cause.INPUT_MISSING, 0),
+    }
 
 
 def _active_count(counts: Mapping[JobState, int]) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from longshore.app.job.asked_resources import AskedResources
 from longshore.app.job.event_text import event_text
 from longshore.app.job.job_explanation import JobExplanation, PoolUsage
-from longshore.app.job.request_text import amount_text, request_text, retries_text
+from longshore.app.job.request_text import amount_text, budget_texts, request_text, retries_text
 from longshore.app.job.state_reasons import outcome_text
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM
@@ -34,6 +34,7 @@ def explanation_text(job: JobExplanation) -> str:
         lines.append(f"Room:     {_free_resources(job.room)}")
     used = f", {job.used_retries} used so far" if job.retries else ""
     lines.append(f"Retries:  {retries_text(job.retries, job.retry_unless_exit)}{used}")
+    lines += [f"{'':9} {text}" for text in budget_texts(job.retries, job.retry_budgets)]
     for attempt in job.attempts:
         kept_from = attempt.extra.get(REUSED_FROM)
         if kept_from:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from longshore.app.job.request_text import RetryBudget
 from longshore.model.run.event import StagedFiles
 from longshore.model.run.report import TextPrinter
 from longshore.model.run.states import Cause
@@ -59,6 +60,7 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     cloud: str | None
     number_of_retries: int
     retry_unless_exit: tuple[int, ...]
+    retry_budgets: tuple[RetryBudget, ...]
     attributes: Mapping[str, object]
     parents: tuple[str, ...]
     children: tuple[str, ...]

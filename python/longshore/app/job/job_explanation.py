@@ -8,6 +8,7 @@ import msgspec
 
 from longshore.app.job.asked_resources import AskedResources
 from longshore.app.job.limits_held import LimitUsage
+from longshore.app.job.request_text import RetryBudget
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Steer
 from longshore.model.run.report import TextPrinter
@@ -73,11 +74,12 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     that of the newest attempt, or of the next one; `asked` is what that means in the workload manager's own words, if
     it has any. `attempts` are sorted, oldest first; `logs` are paths per attempt number; `events` are those of the job.
 
-    `retries` is the largest number of attempts after the first, of which `used_retries` are spent. `not_before` is the
-    earliest time of the next attempt. `note` says why the engine waits. `counts` are jobs per state, `throttles` bound
-    similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if that is unknown; `stopped_at` is a
-    dead engine's last sign of life. `limits` are given while the job is ready. `manager_reason` is the workload
-    manager's own reason. `pause` says why the run is paused, and is empty if it is not.
+    `retries` is the largest number of attempts after the first, of which `used_retries` are spent; `retry_budgets`
+    are those of ends with a budget of their own. `not_before` is the earliest time of the next attempt. `note` says
+    why the engine waits. `counts` are jobs per state, `throttles` bound similar jobs, both at the engine's last
+    report. `is_engine_alive` is ``None`` if that is unknown; `stopped_at` is a dead engine's last sign of life.
+    `limits` are given while the job is ready. `manager_reason` is the workload manager's own reason. `pause` says
+    why the run is paused, and is empty if it is not.
 
     `as_of` is the time of the explanation. `reasons` are the reasons for the state, a sentence each, the most important
     first. `text` is the whole explanation as ``longshore explain`` prints it; ``print`` and notebooks show it.
@@ -114,6 +116,7 @@ class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[LimitUsage, ...] = ()
     pause: str = ""
     asked: AskedResources | None = None
+    retry_budgets: tuple[RetryBudget, ...] = ()
     reasons: Sequence[str] = ()
     text: str = ""
 

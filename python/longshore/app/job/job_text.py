@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from longshore.app.job.job_details import JobDetails, JobFile
-from longshore.app.job.request_text import request_text, retries_text
+from longshore.app.job.request_text import budget_texts, request_text, retries_text
 from longshore.model.text_format import INDENT, escape_controls, staged_text
 
 _MAX_NAMES: Final = 5
@@ -22,6 +22,7 @@ def job_text(job: JobDetails) -> str:
         *([("Ended", f"{job.cause or 'succeeded'}: {job.reason}")] if job.reason else []),
         ("Request", request_text(job.request)),
         ("Retries", retries_text(job.number_of_retries, job.retry_unless_exit)),
+        *(("", text) for text in budget_texts(job.number_of_retries, job.retry_budgets)),
         ("Directory", f"{'scratch, with files of ' if job.is_staged else ''}{job.working_directory}"),
         ("Log", job.log),
         ("Launcher", job.launcher),
@@ -33,7 +34,7 @@ def job_text(job: JobDetails) -> str:
         ("Parents", _join_names(job.parents)),
         ("Children", _join_names(job.children)),
     ]
-    lines = [f"{name + ':':10} {value}" for name, value in facts if value]
+    lines = [f"{name and name + ':':10} {value}" for name, value in facts if value]
     lines += _file_lines("Reads", job.inputs) + _file_lines("Writes", job.outputs)
     lines += ["", "Environment set by the run:"]
     for name, value in job.environment.items():

@@ -10,6 +10,7 @@ import msgspec
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.job.job_details import JobDetails, JobFile
 from longshore.app.job.job_text import job_text
+from longshore.app.job.request_text import retry_budgets
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
@@ -20,6 +21,7 @@ from longshore.config.lint.secrets import (
     looks_secret,
     secret_spans,
 )
+from longshore.engine.policy.retry import make_retry_rules
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
@@ -84,6 +86,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         cloud=settings.cloud,
         number_of_retries=settings.number_of_retries,
         retry_unless_exit=settings.retry_unless_exit,
+        retry_budgets=retry_budgets(make_retry_rules(settings, retries_on_lost=0, capacity=None), {}),
         attributes={
             name: hide(value) if isinstance(value, str) else value for name, value in settings.attributes.items()
         },

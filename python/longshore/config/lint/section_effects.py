@@ -44,6 +44,7 @@ def find_ineffective_sections(root: Node, *, payload_read: bool) -> Iterator[Fin
     if payload_read or not payload.isdisjoint(_PLAIN_PAYLOADS):
         yield from _check_final_job(top.get("finalJob"))
     yield from _check_clusters(top)
+    yield from _find_exits_without_retries(root)
     replay = top.get("replay")
     is_replay = not payload or not payload.isdisjoint({"wfformat", *_GRAPH_KEYS})
     if replay is not None and _is_user_written(replay) and map_items(replay) and not is_replay:
@@ -116,6 +117,45 @@ def _check_clusters(top: Mapping[str, Node]) -> Iterator[Finding]:
                 "'clusterAlgorithm' does not go by it",
                 "Say 'clusterAlgorithm: dimension_clustering' to cluster by it.",
             )
+
+
+def _find_exits_without_retries(root: Node) -> Iterator[Finding]:
+    """Tell of exit codes that are not retried in parts of a configuration in which no exit code is."""
+    parts = list(_parts_with_exits(root, ()))
+    has_retries = any(map(_may_be_positive, _values_of("numberOfRetries", root))) if parts else False
+    for path, items in parts:
+        own = items.get("numberOfRetries")
+        if has_retries if own is None else _may_be_positive(own):
+            continue
+        yield Finding(
+            message=f"'{key_name((*path, 'retryUnlessExit'))}' has no effect: no exit code is retried",
+            origin=items["retryUnlessExit"].origin,
+            hint="'numberOfRetries' is 0; give it the number of retries after other exit codes.",
+            severity=Severity.NOTE,
+            path=(*path, "retryUnlessExit"),
+            at_key=True,
+        )
+
+
+def _parts_with_exits(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Node]]]:
+    items = map_items(node)
+    exits = items.get("retryUnlessExit")
+    if exits is not None and exits.value not in (None, []) and _is_user_written(exits):
+        yield path, items
+    for key, item in items.items():
+        yield from _parts_with_exits(item, (*path, key))
+
+
+def _values_of(key: str, node: Node) -> Iterator[Node]:
+    for name, item in map_items(node).items():
+        if name == key:
+            yield item
+        yield from _values_of(key, item)
+
+
+def _may_be_positive(number: Node) -> bool:
+    """Whether a number is above 0, or a text that may become one."""
+    return number.value is not None and str(number.value).strip() not in {"", "0"}
 
 
 def _payload_keys(top: Mapping[str, Node]) -> frozenset[str]:
