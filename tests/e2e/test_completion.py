@@ -20,14 +20,14 @@ SOURCE = Path(__file__).resolve().parents[2] / "python"
 THREE: Tasks = {"isr_101_1": ("isr", []), "isr_101_2": ("isr", []), "coadd:7": ("coadd", ["isr_101_1"])}
 
 
-def offered(cli: Cli, line: str, *, shell: str = "bash") -> list[str]:
+def offered(cli: Cli, line: str, *, shell: str = "bash", cwd: Path | None = None) -> list[str]:
     """The values that a shell is offered at the end of a line."""
     if shell == "bash":
         env = {"COMP_LINE": line}
     else:
         words = line.split(" ")
         env = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1) if shell == "zsh" else words[-1]}
-    ran = cli(env={"_LONGSHORE_COMPLETE": f"{shell}_complete", **env})
+    ran = cli(env={"_LONGSHORE_COMPLETE": f"{shell}_complete", **env}, cwd=cwd)
     assert (ran.returncode, ran.stderr) in {(0, ""), (1, "")}, ran.stderr
     if shell == "zsh":
         return ran.stdout.splitlines()[1::3]
@@ -49,6 +49,17 @@ def test_runs_newest_first(shell: str, cli: Cli, runs: tuple[str, str]) -> None:
         assert offered(cli, line, shell=shell) == ["@last", second, first]
     assert offered(cli, f"longshore report {first}", shell=shell) == [first]
     assert offered(cli, "longshore report @", shell=shell) == ["@last"]
+
+
+def test_the_last_run_is_offered_only_where_it_is_taken(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None:
+    for command in ("report", "verify"):
+        assert offered(cli, f"longshore {command} ", cwd=Path("/")) == ["@last", *reversed(runs)]
+    for command in ("cancel", "set", "archive", "forget", "clean"):
+        assert offered(cli, f"longshore {command} ", cwd=Path("/")) == [*reversed(runs)]
+        assert offered(cli, f"longshore {command} @") == ["@last"]
+    (tmp_path / "wrong.yaml").write_text("pipeline: 1\n", "utf-8")
+    assert cli("submit", "wrong.yaml").returncode == 3
+    assert offered(cli, "longshore cancel @") == [], "the last submit was refused"
 
 
 def test_what_belongs_to_the_run_that_was_named(cli: Cli, runs: tuple[str, str]) -> None:

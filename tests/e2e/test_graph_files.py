@@ -184,7 +184,7 @@ def test_a_source_may_need_no_file(cli: Cli, write: Write, tmp_path: Path, env: 
         (
             {"graphSource": "zzz"},
             CONFIGURATION,
-            "There are pipeline, wfformat, quantum_graph, graph_file, words, and whatever a dotted name leads to.",
+            "There are 'pipeline', 'wfformat', 'quantum_graph', 'graph_file', 'words'. A dotted name leads to others.",
         ),
         ({"graphSource": "mine.none"}, CONFIGURATION, "the source 'mine.none' cannot be imported"),
         ({"graphSource": "mine.fails"}, CONFIGURATION, "'mine.fails' fails: OSError: no disk"),

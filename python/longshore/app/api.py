@@ -422,6 +422,14 @@ def known_runs() -> list[tuple[str, str]]:
     return [(entry.id, entry.name) for entry in newest_runs(read_entries())]
 
 
+def is_last_meant() -> bool:
+    """Whether a command that changes a run takes ``@last`` here."""
+    from longshore.world.runs import find_run
+    from longshore.world.runs.registry import read_entries
+
+    return find_run.is_last_meant(list(read_entries()))
+
+
 def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     """Register runs of other hosts or users.
 

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from longshore.config.values.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 
 HOPELESS_AFTER_S: Final = 600.0
@@ -34,7 +34,7 @@ def check_keys(service: str, own: Mapping[str, YamlValue], known: Collection[str
             raise ConfigError(
                 f"'{service}' has no key '{name}'",
                 hint=did_you_mean(name, names, likeness=NAME_LIKENESS)
-                or f"There are {', '.join(names)}; other options go under '{raw_key or 'directives'}'.",
+                or f"{name_all(names)} Other options go under '{raw_key or 'directives'}'.",
             )
 
 

@@ -67,7 +67,7 @@ def _complete_runs(ctx: click.Context, incomplete: str) -> Iterator[CompletionIt
     if ctx.info_name in _ARCHIVE_READERS:
         yield from _complete_archives(incomplete)
     runs = api.known_runs()
-    if runs:
+    if runs and (ctx.info_name in _LOOKS or api.is_last_meant()):
         yield CompletionItem("@last", help=f"newest: {runs[0][1]}")
     for name, title in runs:
         yield CompletionItem(name, help=title)
@@ -194,6 +194,8 @@ _ARCHIVE_READERS: Final = frozenset(
     }
 )
 """Commands that take an archive of a run as well."""
+_LOOKS: Final = (_ARCHIVE_READERS - {"forget"}) | {"verify"}
+"""Commands that change no run; the others take only an ``@last`` that was submitted from here."""
 _RUN_PARAMETERS: Final = ("run", "reference")
 _COMPLETERS: Final[Mapping[str, Completer]] = {
     **dict.fromkeys([*_RUN_PARAMETERS, "runs"], _complete_runs),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from longshore.errors import UsageError
+from longshore.model.suggestions import name_all
 
 LOGGER: Final = logging.getLogger("longshore")
 _ANNOUNCE_AFTER_S: Final = 1.0
@@ -115,8 +116,8 @@ def _add_handler(handler: logging.Handler, formatter: logging.Formatter) -> None
 def _set_level(component: str, level: str) -> None:
     number = _LSST_LEVELS.get(level.upper(), logging.getLevelNamesMapping().get(level.upper()))
     if number is None:
-        names = ", ".join([*_LSST_LEVELS, "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
-        raise UsageError(f"there is no log level '{level}'", hint=f"There are {names}.")
+        names = [*_LSST_LEVELS, "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+        raise UsageError(f"there is no log level '{level}'", hint=name_all(names))
     logging.getLogger(component or None).setLevel(number)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 
 _COMMAND_SYNONYMS: Final = {
     **dict.fromkeys(("run", "start", "launch", "qsub", "sbatch", "condor_submit"), "submit"),
@@ -49,7 +49,7 @@ def command_advice(word: str, commands: Collection[str]) -> str:
         return f"Did you mean 'submit {word}'?"
     if word.startswith("@"):
         return "A run is named after a command: longshore report @last."
-    return did_you_mean(word, commands, likeness=NAME_LIKENESS) or f"There are {', '.join(commands)}."
+    return did_you_mean(word, commands, likeness=NAME_LIKENESS) or name_all(commands)
 
 
 def option_advice(option: str, command: str, known: Collection[str]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import ConfigError
+from longshore.model.suggestions import name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.model.workflow.allocation import WHOLE_NODE_B
@@ -55,7 +56,7 @@ def read_limits(node: Node | None) -> SiteLimits:
     for name, item in node.value.items():
         read = _READERS.get(name)
         if read is None:
-            raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}.")
+            raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=name_all(_READERS))
         if item.value is not None:
             amount = float(read(plain_value(item), f"limits.{name}", item.origin))
             found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.model.workflow.request import MIB
@@ -38,7 +38,7 @@ def read_pilot(node: Node | None) -> dict[str, float]:
             raise ConfigError(
                 f"'pilot' has no key '{name}'",
                 origin=item.origin,
-                hint=did_you_mean(name, list(_READERS), likeness=NAME_LIKENESS) or f"There are {', '.join(_READERS)}.",
+                hint=did_you_mean(name, list(_READERS), likeness=NAME_LIKENESS) or name_all(_READERS),
             )
         if item.value is not None:
             field, read = _READERS[name]

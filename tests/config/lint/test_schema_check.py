@@ -101,7 +101,7 @@ def test_a_key_that_a_closed_map_does_not_have_is_named() -> None:
     assert first.message == "nothing knows the key 'site.s.limits.cpu'"
     assert first.hint == "Did you mean 'cpus'?"
     assert second.path == ("site", "s", "limits", "nosuch")
-    assert second.hint.startswith("Known are cpus, memory, ")
+    assert second.hint.startswith("There are 'cpus', 'memory', ")
 
 
 @pytest.mark.parametrize("key", ["memory", "walltime", "submitRate", "pollFloor", "cpus", "queued"])

@@ -162,7 +162,7 @@ WRONG = {
     "successIf: {zzz: 0}": (
         "1:18",
         "'successIf' has no 'zzz'",
-        "It has exit, log, file, walltime, state, slurm_job_state_codes, value.",
+        "There are 'exit', 'log', 'file', 'walltime', 'state', 'slurm_job_state_codes', 'value'.",
     ),
     "successIf: {slurm_job_state_codes: FAILD}": (
         "1:36",

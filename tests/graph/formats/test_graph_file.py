@@ -294,7 +294,7 @@ def test_unknown_key_is_refused() -> None:
     assert str(error) == (
         "g.jsonl:3:1: this is not a valid task: object contains unknown field 'parent'\nDid you mean 'parents'?"
     )
-    assert "Known are name, label, parents" in refused(lines_of(A, {**B, "zzz": 1})).hint
+    assert "There are 'name', 'label', 'parents'" in refused(lines_of(A, {**B, "zzz": 1})).hint
     assert "Did you mean 'tasks'?" in refused(lines_of(A, task=1)).hint
 
 

@@ -11,7 +11,7 @@ from longshore.app.configure.configuration import LOOK_HINT, Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
 from longshore.config.values.merge import Layer, Node, map_items
 from longshore.errors import CodeRefusedError, ConfigError, LongshoreError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
 from longshore.world.plugins import all_plugins
@@ -121,7 +121,7 @@ def find_function(
     raise ConfigError(
         f"there is no {what} '{name}'",
         origin=origin,
-        hint=did_you_mean(name, known) or f"There are {', '.join(known)}, and whatever a dotted name leads to.",
+        hint=did_you_mean(name, known) or f"{name_all(known)} A dotted name leads to others.",
     )
 
 

@@ -11,6 +11,7 @@ from longshore.app.export.write_crate import CrateFiles, write_crate
 from longshore.app.output_file import write_file
 from longshore.app.runs.open_run import OpenRun
 from longshore.errors import UsageError
+from longshore.model.suggestions import name_all
 
 
 class ExportFormat(StrEnum):
@@ -40,8 +41,7 @@ def find_format(name: str) -> ExportFormat:
     try:
         return ExportFormat(name)
     except ValueError:
-        known = ", ".join(f"'{form}'" for form in ExportFormat)
-        raise UsageError(f"there is no export format '{name}'", hint=f"There are {known}.") from None
+        raise UsageError(f"there is no export format '{name}'", hint=name_all(ExportFormat)) from None
 
 
 def export_run(opened: OpenRun, form: ExportFormat, path: Path) -> None:

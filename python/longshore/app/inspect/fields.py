@@ -10,7 +10,7 @@ from longshore.errors import UsageError
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.wording import quote_value
 
 FieldValue: TypeAlias = str | int | None
@@ -67,7 +67,7 @@ def parse_fields(text: str) -> tuple[str, ...]:
     """Parse a comma-separated list of fields; raises `UsageError` if one is unknown or the list is empty."""
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     if not names:
-        raise UsageError("--format names no field", hint=f"There are {', '.join(FIELDS)}.")
+        raise UsageError("--format names no field", hint=name_all(FIELDS))
     for name in names:
         if name not in FIELDS:
             raise _unknown_field_error("--format", name, FIELDS)
@@ -116,7 +116,7 @@ def _check_states(value: str) -> None:
     states = [*(state.value for state in JobState), "PAUSED"]
     for name in filter(None, map(str.strip, value.split(","))):
         if name.upper() not in states:
-            hint = f"{did_you_mean(name, states, likeness=NAME_LIKENESS)} There are {', '.join(states)}.".lstrip()
+            hint = f"{did_you_mean(name, states, likeness=NAME_LIKENESS)} {name_all(states)}".lstrip()
             raise UsageError(f"--filter: there is no state '{name}'", hint=hint)
 
 
@@ -159,5 +159,5 @@ def _text(value: FieldValue) -> str:
 
 def _unknown_field_error(option: str, name: str, names: Iterable[str]) -> UsageError:
     listed = list(names)
-    hint = f"{did_you_mean(name, listed, likeness=NAME_LIKENESS)} There are {', '.join(listed)}.".lstrip()
+    hint = f"{did_you_mean(name, listed, likeness=NAME_LIKENESS)} {name_all(listed)}".lstrip()
     return UsageError(f"{option}: there is no field '{name}'", hint=hint)

@@ -14,7 +14,7 @@ from longshore.config.values.search import Config
 from longshore.contract.site_match import GraphBackend, JobSpecification, MatchAlgorithm, Requirement
 from longshore.contract.site_selection import SelectionAlgorithm, SelectionSettings
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.origin import Origin
 from longshore.sites.match.job_specification import read_job_specification
 from longshore.sites.match.requirements import read_requires
@@ -94,7 +94,7 @@ def _parts(section: Node | None) -> Mapping[str, Node]:
         for key, item in node.value.items() if known else ():
             assert known is not None
             if key not in known:
-                hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or f"There are {', '.join(known)}."
+                hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or name_all(known)
                 raise ConfigError(f"'{name}' has no key '{key}'", origin=item.origin, hint=hint)
     return map_items(section)
 
@@ -103,7 +103,7 @@ def _load(group: str, name: str, what: str, origin: Origin | None) -> Any:
     plugin = find_plugin(group, name)
     names = sorted(all_plugins(group)) if plugin is None else []
     if plugin is None:
-        hint = f"{did_you_mean(name, names, likeness=NAME_LIKENESS)} There are {', '.join(names)}."
+        hint = f"{did_you_mean(name, names, likeness=NAME_LIKENESS)} {name_all(names)}"
         raise ConfigError(f"there is no {what} '{name}'", origin=origin, hint=hint.strip())
     try:
         found: Callable[..., Any] = plugin.load()

@@ -14,7 +14,7 @@ from longshore.config.lint.fast_schema import FastSchema
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
 from longshore.config.values.templates import Field, angled_names, split_fields
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.values import JsonSchema
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
@@ -100,7 +100,7 @@ def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ..
             yield Finding(
                 message=f"nothing knows the key '{key_name((*path, key))}'",
                 origin=_node_at(root, (*path, key)).origin,
-                hint=did_you_mean(key, known) or f"Known are {', '.join(known)}.",
+                hint=did_you_mean(key, known) or name_all(known),
                 path=(*path, key),
                 at_key=True,
             )

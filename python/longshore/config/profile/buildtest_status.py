@@ -10,7 +10,7 @@ import msgspec
 from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.model.workflow.attempt_rules import SuccessIf
@@ -104,7 +104,7 @@ def _split_map(node: Node, key: str) -> dict[str, tuple[YamlValue, Origin]]:
             raise ConfigError(
                 f"'{key}' has no '{name}' here",
                 origin=below.origin,
-                hint=did_you_mean(name, list(_CONDITION_KEYS)) or f"It has {', '.join(_CONDITION_KEYS)}.",
+                hint=did_you_mean(name, list(_CONDITION_KEYS)) or name_all(_CONDITION_KEYS),
             )
         if below.value is not None:
             found[_CONDITION_KEYS[name]] = (_read_condition(name, below, f"{key}.{name}"), below.origin)

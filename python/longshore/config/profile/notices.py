@@ -9,7 +9,7 @@ from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.notice import NoticeEvent, NoticeRule, SecretReference
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.wording import quote_value
 
 SECTION: Final = "notify"
@@ -69,13 +69,13 @@ def _read_events(node: Node | None, place: str) -> tuple[NoticeEvent, ...]:
         raise ConfigError(
             f"'{place}.events' is empty, so the rule would never send a notice",
             origin=node.origin,
-            hint=f"There are {', '.join(_EVENTS)}. Without this key it is {NoticeEvent.END.value}.",
+            hint=f"{name_all(_EVENTS)} Without this key it is {NoticeEvent.END.value}.",
         )
     found = []
     for item in node.value if isinstance(node.value, list) else [node]:
         if item.value not in _EVENTS:
             word = plain_value(item)
-            hint = did_you_mean(str(word), _EVENTS, likeness=NAME_LIKENESS) or f"There are {', '.join(_EVENTS)}."
+            hint = did_you_mean(str(word), _EVENTS, likeness=NAME_LIKENESS) or name_all(_EVENTS)
             raise ConfigError(f"'{place}.events' has no event {quote_value(word)}", origin=item.origin, hint=hint)
         found.append(item.value)
     return tuple(event for event in NoticeEvent if event in found)
@@ -112,7 +112,7 @@ def _read_format(node: Node | None, place: str) -> Literal["json", "slack"]:
     if node is None:
         return "json"
     if node.value not in _FORMATS:
-        hint = did_you_mean(str(node.value), _FORMATS, likeness=NAME_LIKENESS) or f"There are {', '.join(_FORMATS)}."
+        hint = did_you_mean(str(node.value), _FORMATS, likeness=NAME_LIKENESS) or name_all(_FORMATS)
         value = quote_value(plain_value(node))
         raise ConfigError(f"'{place}.format' has no format {value}", origin=node.origin, hint=hint)
     return "slack" if node.value == "slack" else "json"
@@ -147,5 +147,5 @@ def _map_of(node: Node, place: str) -> Mapping[str, Node]:
 def _refuse_unknown(parts: Mapping[str, Node], known: tuple[str, ...], place: str) -> None:
     for key, item in parts.items():
         if key not in known:
-            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or f"There are {', '.join(known)}."
+            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or name_all(known)
             raise ConfigError(f"'{place}' has no key '{key}'", origin=item.origin, hint=hint)

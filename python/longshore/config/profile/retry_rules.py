@@ -18,7 +18,7 @@ from longshore.config.values.templates import Template, unparse_fields
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_names, signal_number
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
@@ -236,7 +236,7 @@ def _read_map(node: Node, key: str, readers: Mapping[str, ValueReader[object]], 
             raise ConfigError(
                 f"'{key}' has no '{name}'",
                 origin=below.origin,
-                hint=did_you_mean(name, list(readers)) or f"It has {', '.join(readers)}.",
+                hint=did_you_mean(name, list(readers)) or name_all(readers),
             )
         if below.value is not None:
             values[name] = readers[name](plain_value(below), f"{key}.{name}", below.origin)

@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.config.values.templates import Data
 from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
@@ -244,11 +244,10 @@ def call_pure_function(call: FunctionCall) -> object:
         There is no such function, or it refuses its arguments.
     """
     if call.name not in PURE_FUNCTIONS:
-        known = ", ".join(PURE_FUNCTIONS)
         raise ConfigError(
             f"{quote_value(call.text)} calls the unknown function '{call.name}'",
             origin=call.origin,
-            hint=did_you_mean(call.name, PURE_FUNCTIONS) or f"There are {known}.",
+            hint=did_you_mean(call.name, PURE_FUNCTIONS) or name_all(PURE_FUNCTIONS),
         )
     if call.name == "round" and any(
         isinstance(digits, int) and abs(digits) > _MAX_DIGITS

@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import UsageError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow.request import Request
 
 
@@ -61,7 +61,5 @@ def change_request(request: Request, changes: Mapping[str, str]) -> Request:
 
 
 def _unknown(key: str) -> UsageError:
-    hint = (
-        f"{did_you_mean(key, SETTABLE_KEYS, likeness=NAME_LIKENESS)} What can be: {', '.join(SETTABLE_KEYS)}.".lstrip()
-    )
+    hint = f"{did_you_mean(key, SETTABLE_KEYS, likeness=NAME_LIKENESS)} {name_all(SETTABLE_KEYS)}".lstrip()
     return UsageError(f"'{key}' cannot be changed after a run was submitted", hint=hint)

@@ -267,11 +267,8 @@ def _after_oom(
         return Failed(j=end.j, why=f"out of memory with {had}, the most it may have{_reason(end)}")
     if rules.retries_on_memory is None:
         return _retry_within_budget(end, bad_ends, rules, request=more)
-    if bad_ends.spent_ooms > rules.retries_on_memory:
-        times = count_noun(bad_ends.spent_ooms, "time")
-        why = f"out of memory {times}, and retryOnMemory is {rules.retries_on_memory}"
-        return Failed(j=end.j, why=f"{why}{_reason(end)}")
-    return Retry(j=end.j, a=end.a + 1, cause=Cause.OOM, request=more)
+    told = f"out of memory {count_noun(bad_ends.spent_ooms, 'time')}, and retryOnMemory is {rules.retries_on_memory}"
+    return _retry_own(end, told, is_left=bad_ends.spent_ooms <= rules.retries_on_memory, request=more)
 
 
 def _after_walltime(
@@ -287,27 +284,29 @@ def _after_walltime(
         return Failed(j=end.j, why=f"out of time with {request.walltime_s:.0f} s, the most it may have{_reason(end)}")
     if rules.retries_on_time is None:
         return _retry_within_budget(end, bad_ends, rules, request=more)
-    if bad_ends.spent_overtimes > rules.retries_on_time:
-        times = count_noun(bad_ends.spent_overtimes, "time")
-        why = f"out of time {times}, and retryOnTime is {rules.retries_on_time}"
-        return Failed(j=end.j, why=f"{why}{_reason(end)}")
-    return Retry(j=end.j, a=end.a + 1, cause=Cause.WALLTIME, request=more)
+    told = f"out of time {count_noun(bad_ends.spent_overtimes, 'time')}, and retryOnTime is {rules.retries_on_time}"
+    return _retry_own(end, told, is_left=bad_ends.spent_overtimes <= rules.retries_on_time, request=more)
 
 
 def _after_preemption(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
-    if bad_ends.preempted <= rules.retries_on_preempted:
-        return Retry(j=end.j, a=end.a + 1, cause=Cause.PREEMPTED)
-    why = f"preempted {bad_ends.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
-    return Failed(j=end.j, why=f"{why}{_reason(end)}")
+    told = f"preempted {bad_ends.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
+    return _retry_own(end, told, is_left=bad_ends.preempted <= rules.retries_on_preempted)
 
 
 def _after_transfer(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
-    if bad_ends.transfers <= rules.retries_on_transfer:
-        due = end.t + delay_s(rules.backoff, end.j, end.a, bad_ends.transfers) if rules.backoff else None
-        return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.TRANSFER, not_before=due)
     times = "once" if bad_ends.transfers == 1 else f"{bad_ends.transfers} times"
-    why = f"files could not be transferred {times}, and retryOnTransfer is {rules.retries_on_transfer}"
-    return Failed(j=end.j, why=f"{why}{_reason(end)}")
+    told = f"files could not be transferred {times}, and retryOnTransfer is {rules.retries_on_transfer}"
+    due = end.t + delay_s(rules.backoff, end.j, end.a, bad_ends.transfers) if rules.backoff else None
+    return _retry_own(end, told, is_left=bad_ends.transfers <= rules.retries_on_transfer, not_before=due)
+
+
+def _retry_own(
+    end: Ended, told: str, *, is_left: bool, request: Request | None = None, not_before: float | None = None
+) -> Retry | Failed:
+    """Retry a job while a budget of its cause's own `is_left`, else fail it; `told` says what is spent."""
+    if not is_left:
+        return Failed(j=end.j, why=f"{told}{_reason(end)}")
+    return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.EXIT, request=request, not_before=not_before)
 
 
 def _after_removal(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Deleted:

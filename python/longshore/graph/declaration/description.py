@@ -207,7 +207,7 @@ def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
     for key, item in items.items():
         if key not in known:
             own = own_word(key)
-            otherwise = (f"The key is '{own}'. " if own and hint else "") + hint or f"Known are {', '.join(known)}."
+            otherwise = (f"The key is '{own}'. " if own and hint else "") + hint or name_all(known)
             error = ConfigError(
                 f"{what} has no key '{key}'", origin=item.origin, hint=did_you_mean(key, known) or otherwise
             )

@@ -12,7 +12,7 @@ import msgspec
 from longshore.errors import GraphError
 from longshore.graph.formats.graph_lines import LINE_KEYS, GraphHeader
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.wording import count_noun
 from longshore.origin import Origin
 
@@ -88,7 +88,7 @@ class LineReader:
         hint = ""
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
             known = LINE_KEYS[what]
-            hint = did_you_mean(found[1], known) or f"Known are {', '.join(known)}."
+            hint = did_you_mean(found[1], known) or name_all(known)
         message = f"this is not a valid {what}: {decode_reason(error)}"
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 
 ROOT = "data"
@@ -78,7 +78,7 @@ def read_replay_settings(settings: Mapping[str, YamlValue]) -> ReplaySettings:
     known = [*SCALES, *PROGRAMS]
     for key in settings:
         if key not in known:
-            hint = did_you_mean(str(key), known, likeness=NAME_LIKENESS) or f"There are {', '.join(SCALES)}."
+            hint = did_you_mean(str(key), known, likeness=NAME_LIKENESS) or name_all(SCALES)
             raise ConfigError(f"unknown key 'replay.{key}'", hint=hint)
     return ReplaySettings(
         python=str(settings.get("python", PROGRAMS["python"])),

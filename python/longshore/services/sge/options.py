@@ -12,6 +12,7 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import fit_line, to_list
 from longshore.batch.settings import node_count, one_of
 from longshore.errors import ConfigError
+from longshore.model.suggestions import name_all
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 
@@ -162,7 +163,7 @@ def _selection(name: str, own: SgeMap) -> Iterator[str]:
         if option not in _SELECTING:
             raise ConfigError(
                 f"'{SERVICE}.{name}' cannot have the option '{option}'",
-                hint=f"There are {', '.join(sorted(_SELECTING))}; other options of qsub go under 'directives'.",
+                hint=f"{name_all(sorted(_SELECTING))} Other options of qsub go under 'directives'.",
             )
         if not value or value.startswith("-"):
             raise ConfigError(f"'{SERVICE}.{name}': the option '{option}' needs a value")

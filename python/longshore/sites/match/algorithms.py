@@ -7,7 +7,7 @@ from typing import Final
 
 from longshore.contract.site_match import Metadata
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.sites.match.versions import Version, is_in_range, parse_version
@@ -92,5 +92,5 @@ def _refuse_unknown(options: Mapping[str, YamlValue], known: tuple[str, ...], al
         if key not in known:
             raise ConfigError(
                 f"a '{algorithm}' has no key '{key}'",
-                hint=did_you_mean(key, known, likeness=NAME_LIKENESS) or f"There are {', '.join(known)}.",
+                hint=did_you_mean(key, known, likeness=NAME_LIKENESS) or name_all(known),
             )

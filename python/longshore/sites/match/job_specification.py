@@ -11,7 +11,7 @@ from longshore.config.values.merge import Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count
 from longshore.contract.site_match import JobSpecification, MatchAlgorithm, Requirement, ResourceNeed
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.wording import quote_value
 from longshore.sites.match.requirements import read_requires, read_subsystem_map
 
@@ -142,7 +142,7 @@ def _add_task_requirements(
         assert named is not None
         if not any(_has_label(need, label) for need in groups.values()):
             labels = sorted({each for need in groups.values() for each in _labels(need)})
-            known = f"There are {', '.join(labels)}." if labels else "No resource has a 'label'."
+            known = name_all(labels) if labels else "No resource has a 'label'."
             raise ConfigError(f"no slot has the label '{label}'", origin=named.origin, hint=known)
     if written is None or not isinstance(written.value, dict):
         return groups
@@ -191,7 +191,7 @@ def _read_parameters(attributes: Node | None) -> dict[str, float | str]:
 def _refuse_unknown(items: Mapping[str, Node], known: tuple[str, ...], what: str) -> None:
     for key, node in items.items():
         if key not in known:
-            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or f"There are {', '.join(known)}."
+            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or name_all(known)
             raise ConfigError(f"{what} has no key '{key}'", origin=node.origin, hint=hint)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.config.values.merge import Node, map_items, plain_map, plain_value
 from longshore.contract.site_match import MatchAlgorithm, Requirement
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 
@@ -62,7 +62,7 @@ def _read_item(node: Node, algorithms: Mapping[str, MatchAlgorithm]) -> Requirem
     known = dict.fromkeys((*_PLAIN_KEYS, *algorithms))
     for key, item in items.items():
         if key not in known:
-            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or f"There are {', '.join(known)}."
+            hint = did_you_mean(key, known, likeness=NAME_LIKENESS) or name_all(known)
             raise ConfigError(f"a requirement has no key '{key}'", origin=item.origin, hint=hint)
     names = {key: str(items[key].value) for key in ("subsystem", "name") if key in items and items[key].value}
     subsystem = names.get("subsystem") or names.get("name")
@@ -117,7 +117,7 @@ def _make(draft: Requirement, algorithms: Mapping[str, MatchAlgorithm]) -> Requi
     check = algorithms.get(draft.algorithm)
     if check is None:
         hint = did_you_mean(draft.algorithm, algorithms, likeness=NAME_LIKENESS)
-        known = f"There are {', '.join(sorted(algorithms))}."
+        known = name_all(sorted(algorithms))
         raise ConfigError(
             f"there is no algorithm '{draft.algorithm}' for requirements",
             origin=draft.origin,

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.config.values.quantities import parse_count
 from longshore.contract.site_match import Metadata, ResourceGraph, Vertex
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.sites.match.json_graph import read_json_graph
@@ -42,7 +42,7 @@ def _read_vertex(
         raise ConfigError(f"a vertex of 'resourceGraph' must be a map, not {quote_value(value)}")
     for key in value:
         if key not in _KEYS:
-            hint = did_you_mean(key, _KEYS, likeness=NAME_LIKENESS) or f"There are {', '.join(_KEYS)}."
+            hint = did_you_mean(key, _KEYS, likeness=NAME_LIKENESS) or name_all(_KEYS)
             raise ConfigError(f"a vertex of 'resourceGraph' has no key '{key}'", hint=hint)
     if depth > _MAX_DEPTH:
         raise ConfigError(f"'resourceGraph' is nested more than {_MAX_DEPTH} times")

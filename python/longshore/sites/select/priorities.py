@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.errors import ConfigError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.wording import quote_value
 from longshore.sites.select.expression import Expression
 
@@ -160,14 +160,14 @@ def _only_pair(item: Any) -> tuple[Any, Any]:
 
 def _read_step(kind: Any, value: Any, number: int) -> Step:
     if kind not in STEPS:
-        hint = did_you_mean(str(kind), STEPS, likeness=NAME_LIKENESS) or f"There are {', '.join(STEPS)}."
+        hint = did_you_mean(str(kind), STEPS, likeness=NAME_LIKENESS) or name_all(STEPS)
         raise ConfigError(f"priority {number} has no step {quote_value(kind)}", hint=hint)
     text = str(value).strip() if isinstance(value, str | int | float) else ""
     if not text:
         raise ConfigError(f"'{kind}' of priority {number} must be text, not {quote_value(value)}")
     if kind == SELECT:
         if text not in METHODS:
-            raise ConfigError(f"'{text}' is no method of selection", hint=f"There are {', '.join(METHODS)}.")
+            raise ConfigError(f"'{text}' is no method of selection", hint=name_all(METHODS))
         return Step(kind=kind, text=text, name=text)
     if kind in {ASCENDING, DESCENDING}:
         if not _NAME.fullmatch(text):

@@ -174,7 +174,24 @@ def _read_refusal(folder: str) -> RefusedSubmit | None:
         return None
 
 
+def is_last_meant(known: Sequence[RegistryEntry]) -> bool:
+    """Whether a command that changes a run takes ``@last`` here."""
+    try:
+        _choose_last(known, acts=True)
+    except (LongshoreError, OSError):
+        return False
+    return True
+
+
 def _find_last(known: Sequence[RegistryEntry], *, acts: bool) -> RunPaths:
+    last, note = _choose_last(known, acts=acts)
+    if note:
+        _note(note)
+    return RunPaths(Path(last.path))
+
+
+def _choose_last(known: Sequence[RegistryEntry], *, acts: bool) -> tuple[RegistryEntry, str]:
+    """Return the run that ``@last`` names, and a note on it; empty if it is what anybody expects."""
     here = working_directory()
     refused = _read_refusal(here)
     last = newest_runs(known)[0] if known else None
@@ -188,8 +205,7 @@ def _find_last(known: Sequence[RegistryEntry], *, acts: bool) -> RunPaths:
                 if last
                 else _REFERENCE_HINT,
             )
-        _note(f"{when}: '{LAST_RUN}' is the run before it, {_describe(last)}")
-        return RunPaths(Path(last.path))
+        return last, f"{when}: '{LAST_RUN}' is the run before it, {_describe(last)}"
     if last is None:
         raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
     nearness = _nearness(last, here)
@@ -201,10 +217,10 @@ def _find_last(known: Sequence[RegistryEntry], *, acts: bool) -> RunPaths:
             path=last.path,
             hint=f"The newest run is {_describe(last)}. If you mean that one, type its id: {last.id}",
         )
-    if last.submitted_from != here or not here:
-        what = "'{}' is {}" if nearness else "no run was submitted from this directory: '{}' is the newest of all, {}"
-        _note(what.format(LAST_RUN, _describe(last)))
-    return RunPaths(Path(last.path))
+    if last.submitted_from == here and here:
+        return last, ""
+    what = "'{}' is {}" if nearness else "no run was submitted from this directory: '{}' is the newest of all, {}"
+    return last, what.format(LAST_RUN, _describe(last))
 
 
 def _nearness(entry: RegistryEntry, folder: str) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from longshore.config.values.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.render import quoting
@@ -227,9 +227,7 @@ def _setting_text(name: str, value: object) -> str:
 
 def _unknown_key_error(message: str, name: str, known: Iterable[str]) -> ConfigError:
     known_names = sorted(known)
-    return ConfigError(
-        message, hint=did_you_mean(name, known_names, likeness=NAME_LIKENESS) or f"There are {', '.join(known_names)}."
-    )
+    return ConfigError(message, hint=did_you_mean(name, known_names, likeness=NAME_LIKENESS) or name_all(known_names))
 
 
 def run_value(ctx: Context, key: str, default: YamlValue = None) -> YamlValue:

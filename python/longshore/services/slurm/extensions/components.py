@@ -8,7 +8,7 @@ from typing import Final
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.services.slurm.render.sbatch_options import (
     COMPONENT_NAMES,
@@ -96,5 +96,5 @@ def _unknown(name: str) -> ConfigError:
     return ConfigError(
         f"'slurm' has no key '{name}'",
         hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
-        or f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
+        or f"{name_all(sorted(known))} Other options of sbatch go under 'directives'.",
     )
