@@ -190,7 +190,11 @@ WRONG = {
         BACKSLASH,
     ),
     "successIf: {value: {min: 1}}": ("1:20", "'successIf.value' needs a 'regex'", ""),
-    "successIf: {value: {regex: x, mix: 1}}": ("1:36", "'successIf.value' has no 'mix'", "It has regex, min, max."),
+    "successIf: {value: {regex: x, mix: 1}}": (
+        "1:36",
+        "'successIf.value' has no 'mix'",
+        "There are 'regex', 'min', 'max'.",
+    ),
     "successIf: {value: {regex: x, min: many}}": ("1:36", "'successIf.value.min' must be a number, not 'many'", ""),
     "successIf: {walltime: 3}": (
         "1:23",
