@@ -383,7 +383,7 @@ USAGE_ERRORS = [
     (["report", "--log-level", "DEBUG"], "no option '--log-level'", "before the command"),
     (["--wait", "submit"], "no option '--wait'", "follow its name"),
     (["sumbit"], "no command 'sumbit'", "Did you mean 'submit'?"),
-    (["xyz"], "no command 'xyz'", "submit, submitcmd"),
+    (["xyz"], "no command 'xyz'", "'submit', 'submitcmd'"),
     (["run", "x.yaml"], "no command 'run'", "Did you mean 'submit'?"),
     (["ls"], "no command 'ls'", "Did you mean 'report'?"),
     (["lint", "x.yaml"], "no command 'lint'", "Did you mean 'config lint'?"),
