@@ -16,11 +16,9 @@ from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.share.share_rules import compute_shares
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import Ended, Started, Submitted, Submitting
 from longshore.model.workflow.request import MIB, Request, round_up
 
@@ -156,14 +154,6 @@ def test_an_array_keeps_to_the_limit_of_its_kind() -> None:
     assert [submitted(state, batch) for batch in chooser.next_batches(0.0)] == [[0, 2, 3]]
     apply_event(state, Started(j=2, a=1))
     assert [submitted(state, batch) for batch in chooser.next_batches(0.0)] == [[1]]
-
-
-def test_the_run_that_ends_first_has_the_only_processor() -> None:
-    one = {"cpus": 1}
-    noon, eleven = 12 * 3600.0, 11 * 3600.0
-    first = ResourceClaim(run="run1", capacity=one, wants=one, next=one, end_at=noon)
-    second = ResourceClaim(run="run2", capacity=one, wants=one, next=one, end_at=eleven)
-    assert compute_shares([first, second], 0.0) == {"run1": {"cpus": 0}, "run2": {"cpus": 1}}
 
 
 def test_what_a_run_learns_changes_its_order() -> None:

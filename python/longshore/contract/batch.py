@@ -81,6 +81,8 @@ class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     The findings go into `longshore.model.run.event.Ended.outputs`, and all are reported, however the attempt ended.
     If none is missing, size and time of each go into `stamps`; without them, a later overwriting is not noticed.
     """
+    units: Sequence[tuple[int, int, int]] = ()
+    """Units that it holds while it runs: index of a resource, amount, and how many there are; see `UnitHolder`."""
     fresh_outputs: bool = False
     """Whether an output that is empty, or as it was before the attempt, makes it fail."""
 

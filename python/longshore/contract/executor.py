@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
@@ -152,6 +153,20 @@ class LateFactSource(ABC):
     @abstractmethod
     def awaited_facts(self) -> Collection[AttemptId]:
         """Return the ended attempts whose facts may still arrive."""
+
+
+class UnitHolder(ABC):
+    """Its attempts hold units of a machine and of limits while they run, whether or not an engine lives.
+
+    Without it, the engine holds the units of limits until the ends of attempts are known.
+    """
+
+    @abstractmethod
+    def hold_units(self, file: Path) -> None:
+        """Let attempts hold their `BatchMember.units` by locks on a file (see `longshore.engine.keeper.units`).
+
+        An attempt whose units another run has is reported as never started. Called once, after `Executor.open`.
+        """
 
 
 class ProcessCleanup(ABC):

@@ -17,7 +17,6 @@ from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import check_folders, judge_clock, judge_inodes, judge_space, judge_umask
 from longshore.app.maintain.check_processes import check_scratch, run_of_process
 from longshore.app.maintain.check_runs import (
-    check_claims,
     check_engines,
     check_registry,
     find_unregistered_runs,
@@ -30,7 +29,6 @@ from longshore.app.maintain.doctor import diagnose
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
-from longshore.world.runs.claims import claims_folder
 from longshore.world.runs.registry import RegistryEntry, read_registry, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
@@ -227,14 +225,6 @@ def test_temporary_files_that_nothing_uses_are_found(tmp_path: Path) -> None:
     old.rmdir()
     used.rmdir()
     assert not list(check_scratch(tmp_path, now=now))
-
-
-def test_a_claim_without_an_engine_is_a_stale_lock() -> None:
-    claims_folder().mkdir(parents=True)
-    (claims_folder() / "k7f3aa-x.claim").write_bytes(b"")
-    (found,) = check_claims()
-    assert found.state is NOTE
-    assert "k7f3aa-x" in found.message
 
 
 @pytest.mark.parametrize(

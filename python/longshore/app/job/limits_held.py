@@ -8,10 +8,9 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.shares import LIMIT_PREFIX, read_entries
 from longshore.errors import LongshoreError
 from longshore.model.workflow.job import JobSettings
-from longshore.world.clock import SystemClock
-from longshore.world.runs.claims import limits_folder, read_other_claims
 
 
 class LimitUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +32,16 @@ def limit_usage(run: RunPaths, settings: JobSettings) -> tuple[LimitUsage, ...]:
         return ()
     try:
         maxima = read_settings(run).concurrency_limits
-        claims = read_other_claims(limits_folder(), "", now=SystemClock().elapsed())
+        entries = read_entries()
     except (OSError, LongshoreError):
-        # Runs of other services have none; without any named limit the host has no folder of claims.
+        # Runs of other services have none; without any run so far the host has no file.
         return ()
     return tuple(
         LimitUsage(
             name=name,
             maximum=maxima[name],
             used_by_run={
-                claim.run.partition("-")[0]: amount for claim in claims if (amount := claim.holds.get(name, 0))
+                each.run: amount for each in entries if (amount := each.holds.get(f"{LIMIT_PREFIX}{name}", 0))
             },
         )
         for name in settings.concurrency

@@ -1,4 +1,4 @@
-"""Checks of the registry and of runs: entries without directory, runs without entry, dead engines, stale claims."""
+"""Checks of the registry and of runs: entries without directory, runs without entry, dead engines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.wording import count_noun
 from longshore.world.archives.archive_names import archive_suffix
-from longshore.world.files.locks import is_locked
 from longshore.world.files.permissions import closed_hint
 from longshore.world.processes.parallel_calls import call_in_parallel
-from longshore.world.runs.claims import claims_folder, limits_folder
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryContent, RegistryEntry, journal_stamp, registry_folder
@@ -187,29 +185,6 @@ def _look_at_run(opened: OpenRun) -> _Look:
         message = f"nothing drives {name} any more: its engine died"
         return _Look(_diagnosis(_RUNS, DiagnosisState.WARNING, message, f"longshore resume {opened.reference}"))
     return _Look(is_live=True)
-
-
-def check_claims() -> Iterator[Diagnosis]:
-    """Find claims on shared resources whose engines are gone."""
-    stale = []
-    for folder in (claims_folder(), limits_folder()):
-        try:
-            paths = sorted(folder.glob("*.claim"))
-        except OSError as error:
-            message = f"the claims in '{folder}' cannot be looked at: {error.strerror}"
-            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, closed_hint(folder))
-            break
-        for path in paths:
-            try:
-                if not is_locked(path):
-                    stale.append(path.name.removesuffix(".claim"))
-            except OSError as error:
-                message = f"the lock of '{path}' cannot be looked at: {error.strerror}"
-                hint = "Its file system may have no locks: let XDG_STATE_HOME name a folder of another."
-                yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, hint)
-    if stale:
-        message = f"stale locks: {count_noun(len(stale), 'claim')} of engines that are gone: {_names(stale)}"
-        yield _diagnosis(_RUNS, DiagnosisState.NOTE, message, "The next engine on this host removes what is dead.")
 
 
 def _names(names: Sequence[str]) -> str:

@@ -19,7 +19,6 @@ from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import check_clocks, check_disks, check_folders, check_umask
 from longshore.app.maintain.check_processes import check_processes, check_scratch
 from longshore.app.maintain.check_runs import (
-    check_claims,
     check_engines,
     check_registry,
     unfinished_services,
@@ -48,7 +47,6 @@ def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
             **_service_checks(known),
             "registry": partial(check_registry, known),
             "runs": partial(check_engines, known.entries),
-            "runs:claims": check_claims,
             "processes": check_processes,
             "processes:temporary files": lambda: check_scratch(Path(gettempdir()), now=time.time()),
             "folders": partial(check_folders, os.environ),

@@ -14,6 +14,7 @@ FILES: Final = (
     "keeper_lanes.py",
     "outputs.py",
     "scratch.py",
+    "units.py",
     "spawner.py",
     "watchdog.py",
     "processes.py",

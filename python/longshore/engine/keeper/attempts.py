@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from longshore.engine.keeper.keeper_lanes import Chosen, Unwanted
     from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
+    from longshore.engine.keeper.units import HeldUnits
     from longshore.engine.keeper.watchdog import Watchdog
 
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
@@ -55,7 +56,7 @@ class AttemptRunner:
 
     Nothing is started once `successor_file` exists: another engine has then replaced the one that gave these orders,
     which may have been suspended between its last check and the order. `is_local_disk` is true on a file system that
-    never caches the absence of a file.
+    never caches the absence of a file. `units` are what attempts hold of the machine.
     """
 
     def __init__(
@@ -67,10 +68,12 @@ class AttemptRunner:
         wake: Callable[[], None] | None = None,
         successor_file: str = "",
         is_local_disk: bool = True,
+        units: HeldUnits | None = None,
     ) -> None:
         self.successor_file = successor_file
         self.is_local_disk = is_local_disk
         self.records = records
+        self.units = units
         self.watchdog = watchdog
         self.environments = Environments()
         self.scratch = Scratch(tmp, lambda name: self.environments.find(name, os.environ.get("PATH", os.defpath), "/"))
@@ -149,9 +152,11 @@ class AttemptRunner:
         for lane, tag, member in chosen:
             self.choose(lane, tag, [member])
 
-    def leave(self, lane: str | None) -> None:
-        """Make room for the next member of a lane after one ended."""
+    def leave(self, lane: str | None, member: tuple[int, int]) -> None:
+        """Make room for the next member of a lane after one ended, which gets its units."""
         chosen, free = self.lanes.leave(lane)
+        if self.units:
+            self.units.pass_on(member, next(((each["j"], each["a"]) for _, _, each in chosen), None))
         self.choose_next(chosen)
         self.is_urgent = self.is_urgent or free
 
@@ -174,7 +179,11 @@ class AttemptRunner:
             for lane, member in chosen:
                 if is_late:
                     self.records.add(self.superseded_record(member))
-                    self.leave(lane)
+                    self.leave(lane, (member["j"], member["a"]))
+                elif self.units and not self.units.take((member["j"], member["a"]), member.get("u", ())):
+                    # Another run was quicker.
+                    self.record_never_started([member])
+                    self.leave(lane, (member["j"], member["a"]))
                 else:
                     self.start(member, lane)
 
@@ -231,7 +240,7 @@ class AttemptRunner:
             self.record_start(member, lane, tmp, *self.spawn(member, tmp))
         except (OSError, ValueError) as error:
             self.records.add(self.start_failure(member, error, tmp))
-            self.leave(lane)
+            self.leave(lane, attempt)
 
     def spawn(self, member: MemberOrder, tmp: str) -> tuple[int, float]:
         """Start a process, wait until its program is loaded, and return its number and start (seconds since boot)."""
@@ -275,6 +284,9 @@ class AttemptRunner:
             # For a later keeper, which watches it when this one is gone.
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
+        if self.units and "u" in member:
+            # For a guard, which releases them when this keeper is gone.
+            rest += ',"u":%s' % json.dumps(self.units.ranges[job, attempt])
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}'
         self.records.take(record % (job, attempt, pid, system.time() - late_s, since_boot_s, rest))
         if number := self.starting.pop((job, attempt), 0):
@@ -288,7 +300,7 @@ class AttemptRunner:
             except (OSError, ValueError) as error:
                 self.starting.pop((member["j"], member["a"]), None)
                 self.records.add(self.start_failure(member, error, tmp))
-                self.leave(lane)
+                self.leave(lane, (member["j"], member["a"]))
 
     def start_failure(self, member: MemberOrder, error: Exception, tmp: str) -> dict[str, object]:
         """Log why an attempt could not be started, and return the record of its end."""
@@ -372,7 +384,7 @@ class AttemptRunner:
         self.records.take(record % (job, attempt, system.time(), status, run, cpu, peak or "null", rest))
         if not kept_tmp:
             self.scratch.clean(tmp)
-        self.leave(lane)
+        self.leave(lane, (job, attempt))
 
     def is_busy(self) -> bool:
         """Return whether any process or chosen attempt is left to serve."""

@@ -1,9 +1,9 @@
 """Guard program: starts the keeper, and takes over its orphans when it is killed, so that their ends are not lost.
 
-It is the program that an engine starts, as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND]``; see the keeper
-for these words. It forks the keeper from itself and then sleeps until the keeper is dead. A keeper that ended by itself
-leaves nothing to do. One that was killed leaves its jobs to the guard, which waits for them as their reaper, and holds
-them to their limits; see `orphans`.
+It is the program that an engine starts, as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND | UNITS]``; see the
+keeper for these words. It forks the keeper from itself and then sleeps until the keeper is dead. A keeper that ended by
+itself leaves nothing to do. One that was killed leaves its jobs to the guard, which waits for them as their reaper, and
+holds them to their limits; see `orphans`.
 
 The file RECORDS with the suffix ``.guard`` is locked while the guard lives, and stays empty as long as the keeper
 does. Its records, as lines with a running checksum like those of the keeper, are, by ``r``::
@@ -93,6 +93,7 @@ def main() -> None:
     library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         file = system.open(guard_path(records), _FLAGS, 0o644)
+        units = open_units(sys.argv)
     except OSError as error:
         sys.exit("longshore: the keeper cannot start: %s" % error)
     library.flock(file, _LOCK_EX)
@@ -105,7 +106,7 @@ def main() -> None:
         system.close(file)
         run_keeper()
         return
-    guard = Guard(keeper, records, file, is_bound=is_bound)
+    guard = Guard(keeper, records, file, is_bound=is_bound, units=units)
     # The engine sees by the pipes whether the keeper lives.
     null_file = system.open(os.devnull, os.O_RDWR)
     system.dup2(null_file, 0)
@@ -114,6 +115,15 @@ def main() -> None:
         end_with(parent, library)
     while guard.wait():
         pass
+
+
+def open_units(words: list[str]) -> int | None:
+    """Open the file of units, where there is one, and put its number in the place of its path, for the keeper."""
+    if words[5:] in ([], [_BOUND]):
+        return None
+    file = system.open(words[5], os.O_RDWR | os.O_NOFOLLOW)
+    words[5] = str(file)
+    return file
 
 
 def end_with(parent: int, library: ctypes.CDLL) -> None:
@@ -180,14 +190,18 @@ def guard_path(records: str) -> str:
 class Guard:
     """Waits for the keeper, and for the processes that become its own when the keeper dies.
 
-    `records` is the keeper's file, and `file` the guard's, open to append. A bound guard kills the jobs then.
+    `records` is the keeper's file, and `file` the guard's, open to append. A bound guard kills the jobs then. `units`
+    is the file of units that it shares with the keeper.
     """
 
-    def __init__(self, keeper: int, records: str, file: int, *, is_bound: bool = False) -> None:
+    def __init__(
+        self, keeper: int, records: str, file: int, *, is_bound: bool = False, units: int | None = None
+    ) -> None:
         self.keeper = keeper
         self.is_bound = is_bound
         self.records = records
         self.file = file
+        self.units = units
         self.crc = 0
         self.ticks = system.sysconf("SC_CLK_TCK")
         self.keeper_peak_kib = 0
@@ -237,7 +251,7 @@ class Guard:
                 find_modules()
                 from orphans import Orphans
             folder = os.path.dirname(os.path.dirname(os.path.abspath(self.records)))
-            return Orphans(self.starts, os.path.join(folder, "logs"))
+            return Orphans(self.starts, os.path.join(folder, "logs"), self.units)
         except (ImportError, OSError, ValueError) as error:
             sys.stderr.write("longshore: limits of jobs whose keeper is dead are not checked: %r\n" % error)
             return None

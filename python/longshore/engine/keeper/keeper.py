@@ -1,18 +1,20 @@
 """Keeper program: starts the jobs of a run on this machine, records how they end, and outlives the engine.
 
 It is a program of its own, copied into the run directory with the modules beside it. The guard starts it, which is run
-as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND]``. Nothing is started once NEXT is there, the journal of a
-newer engine. It knows nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of
-JSON to the file RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get
-their ``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs
-that run, removes TMP, and ends. With the word ``bound`` it kills them then, and so does the guard when the keeper dies.
+as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND | UNITS]``. Nothing is started once NEXT is there, the
+journal of a newer engine. It knows nothing of Longshore: orders come as lines of JSON on its standard input, records go
+as lines of JSON to the file RECORDS, and a byte on its standard output tells the engine that there are new records.
+Attempts get their ``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits
+for the jobs that run, removes TMP, and ends. With the word ``bound`` it kills them then, and so does the guard when the
+keeper dies.
+UNITS is the file of what attempts hold of the machine; see `units`.
 
 Orders, by ``o``::
 
     {"o": "env", "id": 1, "on": 0, "env": {...}}        an environment for later orders; extends environment `on`
     {"o": "run", "b": TAG, "m": [{"j": JOB, "a": ATTEMPT, "argv": [...], "e": ID, "v": {more environment},
                                   "cwd": ..., "log": ..., "lim": {limits, see the watchdog},
-                                  "out": [paths of its outputs]}],
+                                  "out": [paths of its outputs], "u": [[INDEX, AMOUNT, MOST]]}],
      "l": LANE, "n": SLOTS}                             lane: see below; without one all start at once
     {"o": "kill", "m": [[JOB, ATTEMPT]], "sig": NUMBER}                 a signal to the whole process group
 
@@ -24,9 +26,10 @@ Records, by ``r``::
 
     {"r": "keeper", "v": 2, "pid", "guard", "host", "boot", "tmp"}     first
     {"r": "got", "b": TAG, "m": [[j, a]]}       written before any of these members is started
-    {"r": "never", "m": [[j, a]]}               they waited in a lane, and will not be started
+    {"r": "never", "m": [[j, a]]}               they waited in a lane, or another run has their units: not started
     {"r": "start", "j", "a", "pid", "t", "up",  t: epoch seconds; up: seconds since boot, to recognise the process
-     "lim", "log"}                              as ordered, where it has limits
+     "lim", "log",                              as ordered, where it has limits
+     "u": [[FIRST, AFTER]]}                     the units that it holds
     {"r": "exit", "j", "a", "t", "s": wait status}   written before the process is reaped; the end follows
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
      "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
@@ -50,6 +53,7 @@ if TYPE_CHECKING or __name__ != "keeper":
     from longshore.engine.keeper.processes import Processes
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import remove_empty
+    from longshore.engine.keeper.units import HeldUnits, UnitFile
     from longshore.engine.keeper.watchdog import Watchdog
 else:
     # The copy finds only the standard library and the modules beside it.
@@ -59,6 +63,7 @@ else:
     from processes import Processes
     from records import Records
     from scratch import remove_empty
+    from units import HeldUnits, UnitFile
     from watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -101,7 +106,7 @@ def begin(words: Sequence[str]) -> KeeperLoop:
     records.wake()
     # The spawner's results must not wait until the keeper is done with a long loop.
     system.set_switch_interval(0.0005)
-    successor_file, disk_kind, bound = (*words[2:5], *("", "near", "")[len(words[2:5]) :])
+    successor_file, disk_kind, last_word = (*words[2:5], *("", "near", "")[len(words[2:5]) :])
     attempts = AttemptRunner(
         records,
         tmp,
@@ -109,8 +114,10 @@ def begin(words: Sequence[str]) -> KeeperLoop:
         wake=lambda: write_wake_byte(wake_output),
         successor_file=successor_file,
         is_local_disk=disk_kind == "near",
+        # The guard has opened the file, and shares it.
+        units=HeldUnits(UnitFile(int(last_word))) if last_word.isdigit() else None,
     )
-    return KeeperLoop(attempts, wake_input, is_bound=bound == "bound")
+    return KeeperLoop(attempts, wake_input, is_bound=last_word == "bound")
 
 
 def write_wake_byte(pipe: int) -> None:

@@ -52,6 +52,7 @@ class System:
     rmdir = staticmethod(os.rmdir)
     rename = staticmethod(os.rename)
     flock = staticmethod(fcntl.flock)
+    fcntl = staticmethod(fcntl.fcntl)
     pipe = staticmethod(os.pipe)
     set_blocking = staticmethod(os.set_blocking)
     select = staticmethod(select.select)

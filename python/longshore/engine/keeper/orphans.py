@@ -14,11 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "orphans":
     from longshore.engine.keeper.kernel import find_log, system
     from longshore.engine.keeper.processes import Processes
+    from longshore.engine.keeper.units import HeldUnits, UnitFile
     from longshore.engine.keeper.watchdog import Watchdog
 else:
     # The copy beside the keeper is not in a package.
     from kernel import find_log, system
     from processes import Processes
+    from units import HeldUnits, UnitFile
     from watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -32,14 +34,15 @@ class Orphans:
     """The attempts of a dead keeper, by process number.
 
     `starts` has their start records as lines. `logs` is the folder of all logs of the run: records of attempts without
-    limits do not name theirs.
+    limits do not name theirs. `units` is the file of units that they hold.
     """
 
-    def __init__(self, starts: Mapping[int, bytes], logs: str) -> None:
+    def __init__(self, starts: Mapping[int, bytes], logs: str, units: int | None = None) -> None:
         # So that the end of a child interrupts `wait`, also if it came before.
         system.block_signals(signal.SIG_BLOCK, _CHILD_SIGNALS)
         self.watchdog = Watchdog(Processes())
         self.logs = system.realpath(logs)
+        self.units = HeldUnits(UnitFile(units)) if units is not None else None
         for pid, line in starts.items():
             self.begin(pid, line)
 
@@ -50,6 +53,8 @@ class Orphans:
             return
         try:
             start = json.loads(line)
+            if self.units and "u" in start:
+                self.units.ranges[pid] = start["u"]
             if "lim" in start:
                 ran_s = system.clock_gettime(time.CLOCK_BOOTTIME) - start["up"]
                 self.watchdog.begin(pid, start["lim"], start["log"], ran=max(0.0, ran_s))
@@ -70,6 +75,8 @@ class Orphans:
 
     def end(self, pid: int, status: int) -> str:
         """Stop watching an attempt that ended, cut its log, and return more members of its end record as JSON."""
+        if self.units:
+            self.units.pass_on(pid, None)
         if not self.watchdog.needs_unwatch(pid, status):
             return ""
         notes = self.watchdog.unwatch(pid, status, None)

@@ -33,6 +33,7 @@ class MemberOrder(TypedDict):
     log: str
     lim: NotRequired[LimitsOrder]
     out: NotRequired[list[str] | tuple[str, ...]]
+    u: NotRequired[Sequence[Sequence[int]]]
 
 
 class EnvironmentOrder(TypedDict):

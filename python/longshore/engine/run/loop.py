@@ -53,7 +53,7 @@ from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.priorities import BatchUrgencies
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
-from longshore.engine.share.sharing import RunShares
+from longshore.engine.shares import RunShares
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import OVER
@@ -61,7 +61,6 @@ from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.engine.state.steering import describe_pause, describe_throttles
 from longshore.errors import RunUnreadableError
-from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import (
     FORMAT,
     AttemptFacts,
@@ -177,13 +176,20 @@ class Engine:
         limits = ConcurrencyLimits(settings, jobs.header.settings)
         card = read_card(run)
         self._id = card.id
-        claim = ResourceClaim(run=card.run_token, keeper=str(run.keeper))
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
         self._urgencies = BatchUrgencies(self.state, scheduler.pressure_of, self._rest_s)
-        machine = settings.share_machine
-        self._sharing = RunShares(claim, scheduler, limits, history, machine=machine, clock=clock, log_line=log_line)
+        self._shares = RunShares(
+            card,
+            scheduler,
+            limits,
+            executor=executor,
+            machine=settings.share_machine,
+            job_name=lambda job: jobs[job].name,
+            clock=clock,
+            log_line=log_line,
+        )
 
     def _take_over_results(self) -> str:
         """Record the results of another run that this one begins with; return the prefix of the tags of batches."""
@@ -208,7 +214,7 @@ class Engine:
             self._end_judge.clean_up_lost(self.state.lost)
         finally:
             self._executor.close()
-            self._sharing.release()
+            self._shares.release()
             self._history.add(last=True, awaited=awaited_facts(self._executor))
             self._journal.close()
         assert self.state.finish_event is not None
@@ -278,7 +284,8 @@ class Engine:
         self._record_facts()
         self._apply_interventions()
         self._decide()
-        self._negotiate_shares()
+        for why in self._shares.look():
+            self._notes.add(why)
         batches = self._next_batches()
         for batch_event in batches:
             self._record(batch_event)
@@ -290,8 +297,7 @@ class Engine:
         self._end_judge.remove_read()
         self._discard_ends()
         self._cancel_attempts()
-        if batches:
-            self._sharing.claim_starts()
+        self._shares.settle(batches)
         for batch_event in batches:
             self._submit_batch(batch_event)
         self._reprioritise()
@@ -338,11 +344,6 @@ class Engine:
             self._notes.add(describe_pause(self.state.paused, self._id))
         elif self.state.throttles and not self.state.is_over:
             self._notes.add(describe_throttles(self.state.throttles, self._jobs.labels, self._id))
-
-    def _negotiate_shares(self) -> None:
-        """Negotiate shares of this machine and of limits with the user's other runs."""
-        for why in self._sharing.negotiate():
-            self._notes.add(why)
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
@@ -431,11 +432,20 @@ class Engine:
         if why := self._scheduler.find_put_off(batch_event):
             self._record(BatchRefused(b=batch_event.b, why=why))
             return
+        if not self._shares.hold(batch_event):
+            self._record(BatchRefused(b=batch_event.b, why="another run was quicker to take what it needs"))
+            return
         assert batch_event.request is not None
         lane, slots = self._scheduler.find_lane(batch_event.request, batch_event.jobs[0][0])
         try:
             members = tuple(
-                self._members.build(job, attempt, batch_event.request, batch_event.ids.get(job, NO_IDENTITIES))
+                self._members.build(
+                    job,
+                    attempt,
+                    batch_event.request,
+                    ids := batch_event.ids.get(job, NO_IDENTITIES),
+                    self._shares.units_of(job, ids),
+                )
                 for job, attempt in batch_event.jobs
             )
         except RunUnreadableError as error:
@@ -598,7 +608,8 @@ class Engine:
             return min(_MAX_SLEEP_S, pause)
         if self.state.newly_ready or self.state.undecided_ends or self._scheduler.has_more:
             return 0.0
-        return _MAX_SLEEP_S if due is None else max(0.0, min(_MAX_SLEEP_S, due - self._time_of_day()))
+        longest = min(_MAX_SLEEP_S, self._shares.poll_s)
+        return longest if due is None else max(0.0, min(longest, due - self._time_of_day()))
 
     def _write_snapshot(self, *, last: bool) -> None:
         if not (last or self._snapshot_writer.is_due(self._notes)) or not self._is_newest_life():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from longshore.contract.batch import BatchMember
 from longshore.engine.policy.attempt_limits import make_attempt_limits
@@ -37,8 +37,15 @@ class MemberBuilder:
         self._shared: dict[int, Mapping[str, str]] = {}
         """Environment per profile."""
 
-    def build(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> BatchMember:
-        """Return an attempt of a job, ready to submit with its request and identities.
+    def build(
+        self,
+        job: int,
+        attempt: int,
+        request: Request,
+        identities: Identities = NO_IDENTITIES,
+        units: Sequence[tuple[int, int, int]] = (),
+    ) -> BatchMember:
+        """Return an attempt of a job, ready to submit with its request, identities and units.
 
         Raises
         ------
@@ -85,6 +92,7 @@ class MemberBuilder:
             shared=self._shared_environment(job, request) if request == settings.request else {},
             limits=make_attempt_limits(settings.rules.bounds, request),
             outputs=tuple(self._jobs.checked_outputs(job, job_record)),
+            units=units,
             fresh_outputs=settings.rules.check_outputs is OutputCheck.FRESH,
         )
 

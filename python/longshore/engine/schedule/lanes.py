@@ -140,6 +140,11 @@ class Lanes:
             most = pool.count_fitting(amounts, most)
         return most if self.pool is None else self.pool.count_fitting(lane.amounts, most)
 
+    def amounts_of(self, job: int) -> Sequence[tuple[Pool, Mapping[str, int]]]:
+        """Return what a submitted job takes of each pool; nothing for one that is not."""
+        lane = self._lane_of.get(job) or self._inherited.get(job) or _NO_LANE
+        return [*lane.limits, (self.pool, lane.amounts)] if self.pool is not None else lane.limits
+
     def is_within_limits(self, lane: Lane) -> bool:
         """Return whether limits and categories let one more job of a lane run right now."""
         return not lane.limits or all(pool.fits(amounts) for pool, amounts in lane.limits)

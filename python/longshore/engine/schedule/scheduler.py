@@ -109,6 +109,8 @@ class Scheduler:
         self._batches = 0
         self.has_more = False
         """Whether the newest round ended before all jobs that fit were started."""
+        self.may_look_ahead = True
+        """Whether jobs may be submitted ahead of their slots: no other run waits for these."""
         self.estimates = estimates or RuntimeEstimates(state.labels)
         self._queue = ReadyQueue(
             compute_pressures(state.children, self.estimates.all_expected_s(), state.barriers),
@@ -231,7 +233,7 @@ class Scheduler:
             batches.append(batch)
             starts += len(batch.jobs)
         self.has_more = starts >= _STARTS_PER_ROUND
-        if self.limits.look_ahead_s and not self.has_more and not self.state.throttles:
+        if self.limits.look_ahead_s and self.may_look_ahead and not self.has_more and not self.state.throttles:
             batches += self._next_batches_ahead()
         return batches
 
@@ -280,17 +282,15 @@ class Scheduler:
         """Return when the next waiting retry comes due, on the clock of `next_batches`; ``None`` without any."""
         return self._delayed[0][0] if self._delayed else None
 
-    def compute_demand(self, now: float) -> dict[str, int]:
-        """Return the amounts that all running and ready jobs would take of the pool at once."""
-        if self.pool is None:
-            return {}
+    def has_ready(self, now: float) -> bool:
+        """Return whether any job waits to be submitted."""
         self._free_resources()
         self._enqueue_ready(now)
-        wanted = self.pool.amounts_in_use
-        for job, number in self._queue.bucket_heads():
-            for name, amount in self._registered_request(job).lane.amounts.items():
-                wanted[name] += amount * number
-        return {name: min(amount, self.pool.capacity[name]) for name, amount in wanted.items()}
+        return bool(self._queue)
+
+    def amounts_of(self, job: int) -> Sequence[tuple[Pool, Mapping[str, int]]]:
+        """Return what a submitted job takes of each pool."""
+        return self._lanes.amounts_of(job)
 
     def next_job_demand(self, now: float) -> dict[str, int]:
         """Return the amounts that the first ready job takes of the pool; empty when none is ready."""
@@ -298,17 +298,15 @@ class Scheduler:
         job = self._queue.peek()
         return {} if job is None else dict(self._registered_request(job).lane.amounts)
 
-    def compute_pool_demand(self, pool: Pool, now: float) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the demand on another pool: of all running and ready jobs, and the most of one ready job."""
-        self._free_resources()
+    def compute_limit_demand(self, pool: Pool, now: float) -> dict[str, int]:
+        """Return the most that one ready job takes of each limit in a pool."""
         self._enqueue_ready(now)
-        wanted, one = pool.amounts_in_use, dict[str, int]()
-        for job, number in self._queue.bucket_heads():
+        most = dict[str, int]()
+        for job, _ in self._queue.bucket_heads():
             for each, amounts in self._registered_request(job).lane.limits:
                 for name, amount in amounts.items() if each is pool else ():
-                    wanted[name] += amount * number
-                    one[name] = max(amount, one.get(name, 0))
-        return {name: min(amount, pool.capacity[name]) for name, amount in wanted.items()}, one
+                    most[name] = max(amount, most.get(name, 0))
+        return most
 
     def blocked_amounts(self) -> list[Mapping[str, int]]:
         """Return the amounts of limits and categories that the first jobs of buckets wait for."""

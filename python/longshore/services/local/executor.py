@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from longshore.contract.batch import (
@@ -18,7 +19,7 @@ from longshore.contract.batch import (
     Throttled,
 )
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
-from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
+from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe, UnitHolder
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
@@ -35,7 +36,7 @@ _RETRY_S: Final = 5.0
 """Pause after a temporary failure, in seconds."""
 
 
-class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound):
+class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound, UnitHolder):
     """Starts jobs on this machine through a keeper.
 
     `settings` has these keys: ``pool``, the amount or the members of each configured resource; ``limits`` of the site,
@@ -89,6 +90,8 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         }
         if member.outputs:
             command["out"] = member.outputs
+        if member.units:
+            command["u"] = member.units
         if member.limits:
             command["lim"] = limits_order(
                 member.limits,
@@ -141,6 +144,10 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
     def probe(self) -> PingReport:
         """Return this machine's resources."""
         return probe_machine(self._settings.get("pool") or {})
+
+    def hold_units(self, file: Path) -> None:
+        """Let keepers hold the units of attempts in a file."""
+        self._open_client.units = file
 
     def wait(self, timeout_s: float) -> None:
         """Return when the keeper has news."""

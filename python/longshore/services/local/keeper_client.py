@@ -68,6 +68,8 @@ class LocalClient:
         self._life = life
         self._rule = rule
         self._scratch = scratch
+        self.units: Path | None = None
+        """File of what attempts hold of the machine, if they share it; see `longshore.engine.keeper.units`."""
         self._host = host_name()
         self._run_token = run_token(run)
         make_folders(run.keeper, below=run.root)
@@ -311,7 +313,7 @@ class LocalClient:
         receiver.write(order)
 
     def _start_keeper(self) -> KeeperProcess:
-        started = KeeperProcess(self._run, self._life, scratch=self._scratch)
+        started = KeeperProcess(self._run, self._life, scratch=self._scratch, units=self.units)
         self._keeper, self._keeper_file = started, started.file
         name = started.file.path.name
         self._files[name] = started.file

@@ -86,6 +86,10 @@ class KeeperFile:
                 self.tags.update(dict.fromkeys(record.m, record.b))
             case NeverStartedRecord():
                 self._remove_sent(record.m)
+                for member in record.m:
+                    # One that was received, but whose units another run had.
+                    self.unstarted.discard(member)
+                    self.tags.pop(member, None)
             case StartRecord():
                 self.tags.pop((record.j, record.a), None)
                 # The record that it was received may be damaged.
@@ -174,9 +178,10 @@ def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, se
         if isinstance(record, ReceivedRecord) and record.b in wanted:
             found.setdefault(record.b, set()).update(record.m)
             tags.update(dict.fromkeys(record.m, record.b))
-        elif isinstance(record, ExitRecord) and record.is_temporary:
-            if tag := tags.get((record.j, record.a)):
-                found[tag].discard((record.j, record.a))
+        elif isinstance(record, NeverStartedRecord) or (isinstance(record, ExitRecord) and record.is_temporary):
+            for member in record.m if isinstance(record, NeverStartedRecord) else ((record.j, record.a),):
+                if tag := tags.get(member):
+                    found[tag].discard(member)
         elif isinstance(record, StartRecord | ReapingRecord | ExitRecord):
             started.add((record.j, record.a))
     if file.is_damaged:

@@ -34,11 +34,11 @@ _FORK_ERRORS: Final = frozenset({errno.EAGAIN, errno.ENOMEM})
 class KeeperProcess:
     """The keeper of a life of the engine; its records are in `file`.
 
-    `scratch` is the folder of the attempts' temporary directories; ``None`` is the machine's default. Raises `OSError`
-    when the keeper does not start.
+    `scratch` is the folder of the attempts' temporary directories; ``None`` is the machine's default. `units` is the
+    file of what attempts hold of the machine, if they share it. Raises `OSError` when the keeper does not start.
     """
 
-    def __init__(self, run: RunPaths, life: int, *, scratch: str | None) -> None:
+    def __init__(self, run: RunPaths, life: int, *, scratch: str | None, units: Path | None = None) -> None:
         for name in keeper.FILES:
             write_atomically(run.keeper / name, (keeper.FOLDER / name).read_bytes(), below=run.root)
         number = 1
@@ -48,11 +48,23 @@ class KeeperProcess:
         # The journal of a newer engine: when it appears, the keeper has lost its own.
         successor = life_path(run.journal, life + 1)
         disk = "near" if is_local_file_system(run.root) else "far"
+        shared = [] if units is None else [str(units)]
         tmp = processes.make_temporary_folder(prefix=f"{temporary_prefix()}{run.root.name[:40]}-", dir=scratch)
         program = run.keeper / keeper.PROGRAM
         try:
             self._guard = processes.popen(
-                [sys.executable, "-I", "-S", "-B", str(program), str(self.file.path), tmp, str(successor), disk],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-B",
+                    str(program),
+                    str(self.file.path),
+                    tmp,
+                    str(successor),
+                    disk,
+                    *shared,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,

@@ -53,6 +53,7 @@ class FileSystem:
         self.rmdir = os.rmdir
         self.listdir = os.listdir
         self.flock = fcntl.flock
+        self.fcntl = fcntl.fcntl
 
 
 files = FileSystem()

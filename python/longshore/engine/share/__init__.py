@@ -1,1 +1,0 @@
-"""Sharing of one machine, and of concurrency limits, among a user's runs."""
