@@ -141,12 +141,12 @@ def test_every_history_of_many_runs_keeps_the_rule(first: int) -> None:
 
 
 def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def leave_nothing(*_: object) -> str:
-        return ""
+    def leave_nothing(*_: object) -> tuple[dict[str, int], dict[str, int], str]:
+        return {}, {}, ""
 
     with monkeypatch.context() as patch:
         patch.setattr("longshore.engine.shares.RunShares._leave_to", leave_nothing)
         assert any("passes" in broken for seed in range(200) for broken in World(seed).run())
     with monkeypatch.context() as patch:
-        patch.setattr("longshore.engine.keeper.units.UnitFile.lock", lambda *_: True)
+        patch.setattr(HeldUnits, "take", lambda self, holder, _: self.ranges.setdefault(holder, []) == [])
         assert any("takes" in broken for seed in range(200) for broken in World(seed).run())

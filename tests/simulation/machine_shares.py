@@ -209,7 +209,7 @@ class SimulatedRun:
             executor=_Holder(),  # type: ignore[arg-type]
             machine=True,
             job_name=str,
-            clock=self,  # type: ignore[arg-type]
+            clock=self,
             log_line=lambda _: None,
         )
         self.world.at(0.0, self.work, self.life)
@@ -282,13 +282,8 @@ class SimulatedRun:
         chosen = scheduler.choose()
         run_shares.settle([SimpleNamespace()] * len(chosen))  # type: ignore[list-item]
         for number in chosen:
-            self.world.at(
-                self.world.lot.choice((0.0, self.world.lot.uniform(0, 0.01))),
-                self.start,
-                number,
-                self.life,
-                self.waits_since,
-            )
+            delay_s = self.world.lot.choice((0.0, self.world.lot.uniform(0, 0.01)))
+            self.world.at(delay_s, self.start, number, self.life, self.waits_since)
         self._note_wait()
 
 

@@ -101,7 +101,7 @@ def test_what_other_runs_leave_is_all_there_is() -> None:
     assert bounds.describe_full(made.blocked_amounts()) == [
         "the limit 'db_limit' lets 3 run at once: 1 of this run do, and your other runs use the rest"
     ]
-    assert made.compute_pool_demand(bounds.limits, 0.0) == ({"db_limit": 3}, {"db_limit": 1})
+    assert made.compute_limit_demand(bounds.limits, 0.0) == {"db_limit": 1}
 
 
 def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() -> None:

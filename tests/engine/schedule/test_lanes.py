@@ -118,7 +118,7 @@ class PaperKeeper(AttemptRunner):
     def end(self, job: int) -> None:
         _, attempt, _, _, lane = self.running.pop(job)
         self.records.add({"r": "end", "j": job, "a": attempt})
-        self.leave(lane)
+        self.leave(lane, (job, attempt))
         self.start_chosen()
 
 

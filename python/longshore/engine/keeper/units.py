@@ -25,13 +25,14 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     class SupportsFcntl(Protocol):
-        """Has ``fcntl``."""
+        """A door to the operating system."""
 
-        def fcntl(self, file: int, command: int, argument: bytes, /) -> bytes:
-            """Carry out a command on an open file."""
+        @property
+        def fcntl(self) -> Any:
+            """Call as `fcntl.fcntl`."""
 
     UnitRange = tuple[int, int]
     """First unit, and the one after the last."""
