@@ -125,7 +125,8 @@ class SharedFile:
     def __init__(self, path: Path, *, reads_only: bool = False) -> None:
         if not reads_only:
             make_folders(path.parent)
-            path.parent.chmod(0o700)
+            # Refused where another user has made it.
+            files.chmod(path.parent, 0o700)
         self.path = path
         flags = os.O_RDWR | os.O_NOFOLLOW | (0 if reads_only else os.O_CREAT)
         self.file = files.open(path, flags, 0o600)
