@@ -122,3 +122,49 @@ def test_gpus_that_cannot_be_are_refused(text: str, words: str, cli: Cli, write_
     assert ran.returncode in {3, 7}
     assert words in ran.stderr
     assert not (tmp_path / "submit").exists()
+
+
+INNER = "longshore submit inner.yaml --set submitPath=inner --wait"
+
+
+def write_nested(write_run: WriteRun, tmp_path: Path, command: str) -> None:
+    write_run(
+        f"requestMemory: 10\nrunQuantumCommand: '{command}'\n", {"i1": ("I", []), "i2": ("I", [])}, name="inner.yaml"
+    )
+    (tmp_path / "outer.yaml").write_text(
+        f"pipeline: {{tasks: {{find: {{command: '{INNER}'}}}}}}\nresources: {{cpus: 2}}\nrequestCpus: 2\n"
+        "requestMemory: 100\nnumberOfRetries: 0\nsubmitPath: outer\n",
+        "utf-8",
+    )
+
+
+def test_a_run_inside_a_job_lives_in_its_request(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    write_nested(write_run, tmp_path, "sleep 0.1")
+    ran = cli("submit", "outer.yaml", "--wait", timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    outer, inner = (cli("report", "--id", folder).stdout for folder in ("outer", "inner"))
+    assert "Runs inside its jobs: " in outer
+    assert f"Inside: job 'find' of '{tmp_path / 'outer'}'" in inner
+    (log,) = (tmp_path / "outer" / "logs").rglob("*.log")
+    assert "its jobs share the request of job 'find'" in log.read_text("utf-8")
+
+
+def test_a_run_inside_a_job_that_is_cancelled_is_cancelled(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    write_nested(write_run, tmp_path, "touch started; sleep 600")
+    assert cli("submit", "outer.yaml").returncode == 0
+    eventually((tmp_path / "started").exists)
+    assert cli("cancel", "outer").returncode == 0
+    eventually(lambda: cli("status", "inner").stdout.split()[:1] == ["DELETED"])
+    eventually(lambda: cli("status", "outer").stdout.split()[:1] == ["DELETED"])
+    assert "which this run is inside of, has ended" in (tmp_path / "inner" / "engine.log").read_text("utf-8")
+
+
+def test_a_run_inside_a_job_that_asks_for_more_than_it_is_refused(
+    cli: Cli, write_run: WriteRun, tmp_path: Path
+) -> None:
+    write_nested(write_run, tmp_path, "true")
+    with (tmp_path / "inner.yaml").open("a", encoding="utf-8") as file:
+        file.write("requestCpus: 3\n")
+    assert cli("submit", "outer.yaml", "--wait", timeout=100).returncode != 0
+    (log,) = (tmp_path / "outer" / "logs").rglob("*.log")
+    assert "asks for 3 of 'cpus', and there are only 2" in log.read_text("utf-8")

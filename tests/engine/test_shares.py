@@ -96,6 +96,13 @@ def test_what_is_counted_is_what_others_have(pieces: list[tuple[int, int]], most
         os.close(other)
 
 
+def test_thousands_of_pieces_are_counted(held: Callable[[], HeldUnits]) -> None:
+    mine, theirs = held().file, held().file
+    for start in range(0, 6_000, 2):
+        assert theirs.lock(start, start + 1)
+    assert mine.count_locked(0, 6_000) == 3_000
+
+
 def test_resources_have_units_of_their_own() -> None:
     names = ["cpus", "memory", "disk", "gpus", "licence", "limit:licence", "gpus=0", "gpus=1"]
     assert len({unit_index(name) for name in names}) == len(names)

@@ -25,6 +25,7 @@ import msgspec
 from longshore.contract.context import file_name
 from longshore.contract.executor import Executor, UnitHolder
 from longshore.engine.keeper.units import INDEX_SPACE, HeldUnits, UnitFile
+from longshore.engine.rundir.outer_job import read_outer_job
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.engine.schedule.scheduler import Scheduler
@@ -198,6 +199,7 @@ class _SharedPool:
 
     def __init__(self, kind: str, pool: Pool, prefix: str) -> None:
         self.kind = kind
+        self.is_machine = prefix != LIMIT_PREFIX
         self.pool = pool
         self.prefix = prefix
         """Put before the names of its resources, so that a limit may be named as a resource is."""
@@ -256,8 +258,11 @@ class RunShares:
         self._clock = clock
         self._log_line = log_line
         self._shared: list[_SharedPool] = []
+        outer = read_outer_job()
         if machine and scheduler.pool:
-            self._shared.append(_SharedPool("machine", scheduler.pool, ""))
+            # Runs inside one job share its request, and not the machine, of which the job holds that part.
+            prefix = f"{outer.key}:" if outer else ""
+            self._shared.append(_SharedPool(f"{prefix}machine", scheduler.pool, prefix))
         if limits.limits.capacity:
             self._shared.append(_SharedPool("limits", limits.limits, LIMIT_PREFIX))
         self._file: SharedFile | None = None
@@ -324,7 +329,7 @@ class RunShares:
             shared.place = len(ahead)
             kept_for = self._set_room(file, shared, queue, heard)
             is_turn_of_other |= any(each.tickets[shared.kind].waited_s >= _TURN_S for each in ahead)
-            if shared.number and shared.kind == "machine":
+            if shared.number and shared.is_machine:
                 if now - self._described_at >= _DESCRIBE_S or not self._reason:
                     self._reason, self._described_at = kept_for or self._describe_wait(shared, others), now
                 yield self._reason
@@ -391,7 +396,7 @@ class RunShares:
 
     def _next_amounts(self, shared: _SharedPool) -> Mapping[str, int]:
         now = self._clock.now()
-        if shared.kind == "machine":
+        if shared.is_machine:
             return self._scheduler.next_job_demand(now)
         return self._scheduler.compute_limit_demand(shared.pool, now)
 
@@ -438,7 +443,7 @@ class RunShares:
             wants = self._find_lacking(shared)
             if not wants:
                 shared.number = 0
-                self._reason = self._reason if shared.kind != "machine" else ""
+                self._reason = self._reason if not shared.is_machine else ""
             elif not shared.number or started:
                 drawn, shared.since = True, now
                 shared.number = 1 + max(
@@ -479,7 +484,7 @@ class RunShares:
         lacking = [
             name for name, amount in wants.items() if pool.free[name] < amount <= pool.capacity[name] - in_use[name]
         ]
-        return (wants if shared.kind == "machine" else {name: wants[name] for name in lacking}) if lacking else {}
+        return (wants if shared.is_machine else {name: wants[name] for name in lacking}) if lacking else {}
 
     def _describe_holds(self) -> tuple[Mapping[str, int], Sequence[tuple[str, Mapping[str, int]]]]:
         holds = {

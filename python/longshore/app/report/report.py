@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from shlex import quote
+from typing import Final
 
 from msgspec import structs
 
@@ -47,12 +48,16 @@ from longshore.world.clock import SystemClock
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.files.read_file import read_record
 from longshore.world.host import boot_id
+from longshore.world.runs.registry import newest_entries
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
 
 _PRESENT_S = 60.0
 """Age up to which a moment is the present, for which the counter of this host holds."""
 _SHOWN_COPIES = 5
 """Notes on single copies of attempts in one report."""
+
+_MOST_INNER: Final = 20
+"""Inner runs that a report names."""
 
 
 def report_run(opened: OpenRun, *, details: bool, summary: bool = True, now: float | None = None) -> RunReport:
@@ -335,6 +340,23 @@ def _reused_jobs(opened: OpenRun) -> ReusedJobs | None:
         return None
 
 
+def _nesting_lines(opened: OpenRun) -> Iterator[str]:
+    """Yield the job that the run is inside of, and the runs that its jobs submitted."""
+    card = opened.card
+    if card.submitted_in:
+        yield f"Inside: job '{card.submitted_by_job}' of '{card.submitted_in}'"
+    inner = []
+    for entry in newest_entries():
+        if entry.created_at < card.created_at:
+            break
+        if entry.submitted_in == str(opened.run.root):
+            inner.append(entry.id)
+    if inner:
+        named = ", ".join(reversed(inner[:_MOST_INNER]))
+        more = f", and {len(inner) - _MOST_INNER:,} before" if len(inner) > _MOST_INNER else ""
+        yield f"Runs inside its jobs: {named}{more}"
+
+
 def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
     """Yield notes about the engine that drives the run."""
     if lines := status_lines(opened.service, opened.run):
@@ -343,6 +365,7 @@ def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
         yield (
             f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by {life.by}"
         )
+    yield from _nesting_lines(opened)
     if decision := read_record(opened.run.site_choice, SiteDecision):
         yield f"Choice: {decision.summary()}"
     if reused := _reused_jobs(opened):

@@ -18,6 +18,7 @@ from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.world.processes.standby import end_standby
+from longshore.world.runs.find_run import run_of_this_job
 from longshore.world.runs.registry import reserved_id
 
 if TYPE_CHECKING:
@@ -102,5 +103,7 @@ def _begin_standby(layers: Layers) -> None:
         return
     if named == {here}:
         from longshore.engine.launch.engine_command import begin_engine_standby
+        from longshore.engine.rundir.outer_job import enter_outer_job
 
+        enter_outer_job(run_of_this_job())
         begin_engine_standby(here)

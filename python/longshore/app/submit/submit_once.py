@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -110,7 +111,10 @@ def _submit_locked(prepared: PreparedRun, progress: RecordingProgress) -> Submit
     progress.stage("submitting the run")
     with lock_folder(run.root):
         card = msgspec.structs.replace(
-            read_card(run), submitted_from=working_directory(), submitted_in=run_of_this_job()
+            read_card(run),
+            submitted_from=working_directory(),
+            submitted_in=run_of_this_job(),
+            submitted_by_job=os.environ.get("LONGSHORE_JOB_NAME", "") if run_of_this_job() else "",
         )
         submission = recover_submission(run, card, prepared.service, progress)
         if submission is None:

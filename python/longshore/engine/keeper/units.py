@@ -24,7 +24,7 @@ else:
     from kernel import system
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
     from typing import Any, Protocol
 
     class SupportsFcntl(Protocol):
@@ -65,20 +65,24 @@ class UnitFile:
         """Release a range."""
         self.door.fcntl(self.file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, 0, start, end - start, 0))
 
-    def find_locked(self, start: int, end: int) -> Iterator[UnitRange]:
-        """Yield the parts of a range that others have locked, in order."""
-        if start >= end:
-            return
-        # The kernel tells any lock in the range, not the first one.
-        query = _FLOCK.pack(fcntl.F_WRLCK, 0, start, end - start, 0)
-        kind, _, first, length, _ = _FLOCK.unpack(self.door.fcntl(self.file, fcntl.F_OFD_GETLK, query))
-        if kind == fcntl.F_UNLCK:
-            return
-        # A length of 0 is all that follows.
-        after = first + length if length else end
-        yield from self.find_locked(start, first)
-        yield max(first, start), min(after, end)
-        yield from self.find_locked(after, end)
+    def find_locked(self, start: int, end: int) -> list[UnitRange]:
+        """Return the parts of a range that others have locked, in order."""
+        found: list[UnitRange] = []
+        unknown = [(start, end)]
+        while unknown:
+            start, end = unknown.pop()
+            if start >= end:
+                continue
+            # The kernel tells any lock in the range, not the first one.
+            query = _FLOCK.pack(fcntl.F_WRLCK, 0, start, end - start, 0)
+            kind, _, first, length, _ = _FLOCK.unpack(self.door.fcntl(self.file, fcntl.F_OFD_GETLK, query))
+            if kind == fcntl.F_UNLCK:
+                continue
+            # A length of 0 is all that follows.
+            after = first + length if length else end
+            found.append((max(first, start), min(after, end)))
+            unknown += [(start, first), (after, end)]
+        return sorted(found)
 
     def count_locked(self, index: int, most: int) -> int:
         """Count the units of a resource that others have locked, of so many that there are."""

@@ -54,7 +54,7 @@ from longshore.world.clock import Clock, SystemClock, timestamp
 from longshore.world.files.atomic import sync_file
 from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.host import host_name, user_name
-from longshore.world.runs.find_run import hint_reference
+from longshore.world.runs.find_run import hint_reference, run_of_this_job
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_snapshot
@@ -324,8 +324,10 @@ class EngineService(
         """
         from longshore.engine.launch.engine_command import engine_command
         from longshore.engine.launch.new_life import start_life
+        from longshore.engine.rundir.outer_job import enter_outer_job
 
         require_access(run, Access.ACT)
+        enter_outer_job(run_of_this_job() if by == "submit" else read_card(run).submitted_in)
         return start_life(run, [*engine_command(run), "--by", by])
 
     def import_engine(self) -> None:

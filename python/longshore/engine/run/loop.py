@@ -44,6 +44,7 @@ from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.rundir.batch_tags import tag_prefix
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.outer_job import read_outer_job
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.rundir.snapshot_writer import SnapshotWriter
@@ -176,6 +177,7 @@ class Engine:
         limits = ConcurrencyLimits(settings, jobs.header.settings)
         card = read_card(run)
         self._id = card.id
+        self._outer_job = read_outer_job()
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
@@ -502,6 +504,7 @@ class Engine:
         if self._clock.elapsed() - self._checked_at < _MAX_SLEEP_S:
             return
         self._checked_at = self._clock.elapsed()
+        self._end_with_outer_job()
         for path, intervention in read_interventions(self._run, self._note_refusal):
             # An earlier life may have died before it removed the file of an order that it carried out.
             if path not in self._executed and path.name not in self.state.orders:
@@ -509,6 +512,14 @@ class Engine:
                 self._apply_intervention(intervention, path.name)
             if self._commit():
                 self._remove_order(path)
+
+    def _end_with_outer_job(self) -> None:
+        """Cancel the run when the job around it has ended: what it was granted belongs to others now."""
+        outer = self._outer_job
+        if outer is not None and outer.is_over:
+            self._outer_job = None
+            self._log_line(f"job '{outer.job}' of '{outer.run}', which this run is inside of, has ended")
+            self._apply_intervention(InterventionRecord(who=f"the end of job '{outer.job}'", act="cancel"), "")
 
     def _remove_order(self, path: Path) -> None:
         with suppress(OSError):

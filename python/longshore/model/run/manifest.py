@@ -76,7 +76,7 @@ def hash_identity(card: RunIdentity) -> str:
     # Commands that look hash nothing.
     from hashlib import sha256
 
-    prepared = msgspec.structs.replace(card, submissions=(), submitted_from="", submitted_in="")
+    prepared = msgspec.structs.replace(card, submissions=(), submitted_from="", submitted_in="", submitted_by_job="")
     return sha256(msgspec.json.encode(prepared)).hexdigest()
 
 

@@ -46,6 +46,8 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Working directory of the command that submitted it, without symbolic links; empty if unknown."""
     submitted_in: str = ""
     """Directory of the run whose job submitted it; empty if a person did."""
+    submitted_by_job: str = ""
+    """Name of that job."""
     id_links: str | None = None
     """Directory with a link named by the id of each submission."""
 

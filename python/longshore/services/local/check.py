@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from longshore.contract.context import Context, Problem, Site
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging
@@ -24,6 +26,7 @@ _IGNORED_SETTINGS: Final = (
     "packing",
 )
 """Settings of a job that this service does not support."""
+_INSIDE_HINT: Final = "Ask for less, or request it for the job around the run."
 _UNUSED_SITE_KEYS: Final = ("partitions", "qos", "directives", "container")
 """Settings of a site that have no meaning on a single machine."""
 _REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
@@ -40,9 +43,14 @@ def check_workflow(workflow: Workflow, ctx: Context) -> list[Problem]:
     ]
     if capacity is None:
         return problems
+    inside = ctx.probe.details.get("job", "") if ctx.probe else ""
+    if inside:
+        problems.append(Problem(message=f"the run is inside a job and ends with it: {inside}", fatal=False))
     problems += _unlimited_resources(workflow, capacity)
     for job in workflow.samples:
-        problems += oversized_requests(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
+        amounts = job.settings.request.amounts()
+        found = oversized_requests(f"job '{job.name}'", amounts, capacity, job=job.name)
+        problems += (msgspec.structs.replace(each, hint=_INSIDE_HINT) if inside else each for each in found)
     return problems
 
 

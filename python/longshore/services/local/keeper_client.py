@@ -26,6 +26,7 @@ from longshore.engine.keeper_io.keeper_records import (
 )
 from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE, attempt_name, run_token
 from longshore.engine.rundir.batch_tags import life_of_tag
+from longshore.engine.rundir.outer_job import OUTER_VARIABLE, RUN_FOLDER_VARIABLE
 from longshore.errors import RunUnreadableError
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
@@ -49,6 +50,8 @@ _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""
 _DRAIN_LIMIT_S: Final = 20.0
 """Seconds a keeper that lost its engine may take to read commands already sent."""
+_INNER_LIMIT_S: Final = 20.0
+"""Seconds that runs inside of jobs may take to end when this one is cancelled."""
 _END_LIMIT_S: Final = 2.0
 """Seconds a keeper may take to end when it has nothing left to do."""
 
@@ -266,6 +269,7 @@ class LocalClient:
 
     def kill_leftovers(self) -> list[int]:
         """Kill the leftover processes of the run's jobs; return the ids of those found."""
+        self._await_inner_runs()
         killed: dict[int, None] = {}
         for _ in range(_KILL_ROUNDS):
             pids = {pid for pid, _ in processes_with_variable(RUN_VARIABLE, self._run_token)} - {processes.getpid()}
@@ -280,6 +284,15 @@ class LocalClient:
                 break
             processes.sleep(0.02)
         return list(killed)
+
+    def _await_inner_runs(self) -> None:
+        """Wait a while for the engines of runs that jobs submitted: they end their own jobs, and say so."""
+        deadline = processes.monotonic() + _INNER_LIMIT_S
+        while processes.monotonic() < deadline:
+            of_this_run = processes_with_variable(RUN_FOLDER_VARIABLE, self.root)
+            if not any(OUTER_VARIABLE in environment for _, environment in of_this_run):
+                break
+            processes.sleep(0.1)
 
     def identifying_variables(self, job: int, attempt: int) -> dict[str, str]:
         """Return the environment variables that identify an attempt's processes."""
