@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE
 from longshore.model.workflow.request import MIB
 from longshore.plan.job_variables import resource_variable
 from longshore.world.host import is_same_process, process_start_s
@@ -62,6 +61,9 @@ def enter_outer_job(submitted_in: str) -> None:
     are found are removed: the engine of the inner run ends its jobs in order when the outer job ends, and must not be
     killed before.
     """
+    # Imported here: `ping` asks only what the job was granted.
+    from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE
+
     run = os.environ.get(RUN_FOLDER_VARIABLE, "")
     if not run or run != submitted_in:
         # A person's run, or one that this job merely resumes.
