@@ -119,6 +119,8 @@ def test_entries_tell_the_others_and_end_with_their_runs() -> None:
     assert [each.run for each in read_entries()] == ["k1", "k2"]
     first.close()
     assert [each.run for each in read_entries()] == ["k2"]
+    # Its jobs may go on.
+    assert [(each.run, each.holds) for each in second.read_gone()] == [("k1", {"cpus": 2})]
     second.close()
 
 

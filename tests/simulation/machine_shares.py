@@ -52,6 +52,9 @@ class Kernel:
     def chmod(self, *_: object) -> None:
         """Folders have no permissions."""
 
+    def fstat(self, _: int) -> SimpleNamespace:
+        return SimpleNamespace(st_size=len(self.content))
+
     def close(self, number: int) -> None:
         del self.locks[number]
 

@@ -165,6 +165,13 @@ class SharedFile:
         places = [each - base for found in self.units.find_locked(base, base + _MOST_RUNS) for each in range(*found)]
         return [entry for place in places if (entry := self._read(place))]
 
+    def read_gone(self) -> list[Entry]:
+        """Return the last entries of runs whose engines died: their jobs may hold what is theirs."""
+        base, number = _ENTRIES * INDEX_SPACE, files.fstat(self.file).st_size // _ENTRY_B
+        taken = {each - base for found in self.units.find_locked(base, base + _MOST_RUNS) for each in range(*found)}
+        gone = (place for place in range(number) if place not in taken and place != self._place)
+        return [entry for place in gone if (entry := self._read(place))]
+
     def _read(self, place: int) -> Entry | None:
         try:
             return _decode(files.pread(self.file, _ENTRY_B, place * _ENTRY_B))
@@ -517,7 +524,9 @@ class RunShares:
         wanted = _describe_amount(name, amount)
         holders = sorted((each for each in others if each.holds.get(key)), key=lambda each: -each.holds[key])
         if not holders:
-            return f"the next job waits for {wanted}, which jobs of your other runs have"
+            gone = [each.run for each in self._file.read_gone() if each.holds.get(key)] if self._file else []
+            named = f"your run '{gone[0]}', whose engine is gone," if gone else "your other runs"
+            return f"the next job waits for {wanted}, which jobs of {named} have"
         first = holders[0]
         job = next((job for job, amounts in first.jobs if amounts.get(key)), "")
         named = f" (job '{job}')" if job else ""
@@ -572,6 +581,9 @@ class RunShares:
             files.close(self._held.file.file)
             self._held = None
         if self._file is not None:
+            # A run that dies leaves its entry, by which others know whose jobs go on.
+            with suppress(OSError):
+                self._file.write(Entry(self._run))
             self._file.close()
             self._file = None
 

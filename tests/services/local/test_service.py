@@ -18,8 +18,9 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.local.executor import LocalExecutor
-from longshore.services.local.machine import pool_capacity
+from longshore.services.local.machine import pool_capacity, probe_machine
 from longshore.services.local.service import LocalService
+from longshore.world.host import usable_cpus
 
 CTX = Context(settings={}, site=Site(name="here"), paths=RunPaths(Path("/runs/x")), templates={})
 
@@ -99,6 +100,28 @@ def test_the_probe_says_what_there_is_and_how_engines_are_detached() -> None:
     assert report.details["host"] == os.uname().nodename
     assert report.details["state"].endswith("/longshore")
     assert report.details["engine"].startswith("in a ")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": "1"},
+            "this batch job (SLURM_CPUS_ON_NODE)",
+        ),
+        ({"SGE_TASK_ID": "undefined", "NSLOTS": "1"}, "share the 1 processor of this batch job (NSLOTS)"),
+        ({"NSLOTS": "1"}, ""),
+        ({"SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": "100000"}, ""),
+    ],
+)
+def test_in_a_batch_job_its_processors_are_those_of_the_job(
+    variables: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = probe_machine({})
+    assert words in found.details.get("job", "")
+    assert (found.capacity or {})["cpus"] == (1 if words else usable_cpus())
 
 
 def test_a_keeper_that_cannot_be_started_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
