@@ -21,6 +21,7 @@ from longshore.testing.conformance.executor_capabilities import (
     NewsWaitConformance,
     ProcessCleanupConformance,
     ResourceProbeConformance,
+    UnitHolderConformance,
 )
 from longshore.testing.conformance.site_capabilities import LoadReporterConformance
 
@@ -35,7 +36,12 @@ def ordinary_process() -> Iterator[None]:
 
 
 class TestLocalExecutor(
-    ExecutorConformance, ResourceProbeConformance, NewsWaitConformance, ProcessCleanupConformance, HostBoundConformance
+    ExecutorConformance,
+    ResourceProbeConformance,
+    NewsWaitConformance,
+    ProcessCleanupConformance,
+    HostBoundConformance,
+    UnitHolderConformance,
 ):
     timeout_s = 120.0
     grace_s = 0.3

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from shlex import quote
 from typing import ClassVar
+
+from msgspec import structs
 
 from longshore.contract.batch import Urgency
 from longshore.contract.context import RunPaths
@@ -21,10 +24,13 @@ from longshore.contract.executor import (
     Reprioritisable,
     ResourceProbe,
     SubmitWindow,
+    UnitHolder,
 )
+from longshore.engine.keeper.units import UnitFile
 from longshore.model.workflow.request import Request
 from longshore.testing.conformance.executor import ExecutorTestCase, MakeExecutor
 from longshore.testing.conformance.executor_driver import assert_no_heartbeat, heartbeat_line
+from longshore.world.files.system import files
 
 
 class ResourceProbeConformance(ExecutorTestCase):
@@ -201,6 +207,31 @@ class ProcessCleanupConformance(ExecutorTestCase):
             assert driver.executor.end_leftovers().alive == ()
             assert_no_heartbeat([note])
             assert driver.executor.end_leftovers().ended == 0
+
+
+class UnitHolderConformance(ExecutorTestCase):
+    """Executors whose attempts hold units of a machine and of limits."""
+
+    capability: ClassVar[type] = UnitHolder
+
+    def test_units_are_held_while_an_attempt_runs(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        path = run.root / "units"
+        seen = UnitFile(files.open(path, os.O_RDWR | os.O_CREAT, 0o600), files)
+        try:
+            with self.open_driver(make_executor, run) as driver:
+                assert isinstance(driver.executor, UnitHolder)
+                driver.executor.hold_units(path)
+                first = structs.replace(driver.member("sleep 1"), units=((0, 2, 3),))
+                second = structs.replace(driver.member("true"), units=((0, 2, 3),))
+                driver.submit(first)
+                driver.poll_until(lambda: (first.job, first.attempt) in driver.starts, "the start of the first")
+                assert seen.count_locked(0, 3) == 2
+                driver.submit(second)
+                driver.poll_until(lambda: (second.job, second.attempt) in driver.never_started, "the second is refused")
+                driver.wait_for_end(first)
+                assert seen.count_locked(0, 3) == 0
+        finally:
+            files.close(seen.file)
 
 
 class HostBoundConformance(ExecutorTestCase):
