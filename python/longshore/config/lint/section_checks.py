@@ -12,7 +12,7 @@ from longshore.config.lint.schema_check import Finding, Severity, key_name
 from longshore.config.profile.profile import REQUEST_KEYS
 from longshore.config.profile.retry_rules import MAP_READERS, VALUE_READERS
 from longshore.config.values.arithmetic import evaluate_amount
-from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, map_items, plain_value
+from longshore.config.values.merge import PACKAGED_LAYERS, RUN_LAYERS, LayerRank, Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.values.search import INIT_LABEL, LABEL_SECTIONS
 from longshore.errors import ConfigError
@@ -26,9 +26,6 @@ CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 """Key that chooses a part, per section."""
 
 _UNNAMED_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
-
-_WRITTEN_LAYERS: Final = frozenset({LayerRank.FILE.label, LayerRank.COMMAND_LINE.label})
-"""Layers that are written for one run."""
 
 _DEPRECATED: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
@@ -199,7 +196,7 @@ def find_sections_of_other_services(
         for part, place in _job_value_maps(root)
         if place[:1] != ("site",) or place[1] == site
         for key in part.keys() & sections.keys()
-        if part[key].origin.layer in _WRITTEN_LAYERS and plain_value(part[key])
+        if part[key].origin.layer in RUN_LAYERS and plain_value(part[key])
     ]
     is_portable = len({owner for _, _, owner in found}) > 1
     for path, node, owner in found:

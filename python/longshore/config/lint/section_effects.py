@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.config.lint.schema_check import Finding, Severity, key_name, variable_names
 from longshore.config.lint.section_checks import clusters_by_section
-from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
+from longshore.config.values.merge import PACKAGED_LAYERS, RUN_LAYERS, Node, map_items
 from longshore.config.values.search import INIT_LABEL
 from longshore.origin import Origin
 
@@ -140,7 +140,7 @@ def _find_exits_without_retries(root: Node) -> Iterator[Finding]:
 def _parts_with_exits(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Node]]]:
     items = map_items(node)
     exits = items.get("retryUnlessExit")
-    if exits is not None and exits.value not in (None, []) and _is_user_written(exits):
+    if exits is not None and exits.value not in (None, []) and exits.origin.layer in RUN_LAYERS:
         yield path, items
     for key, item in items.items():
         yield from _parts_with_exits(item, (*path, key))

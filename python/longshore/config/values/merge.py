@@ -33,6 +33,8 @@ class LayerRank(IntEnum):
 
 PACKAGED_LAYERS = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
 """Layers shipped with packages, not written for this run or this machine."""
+RUN_LAYERS = frozenset({LayerRank.FILE.label, LayerRank.COMMAND_LINE.label})
+"""Layers that are written for one run."""
 
 
 COMPUTED_LAYERS = frozenset({"computed", "bps_defined", "run directory", "backendOptions", "--site-path"})
