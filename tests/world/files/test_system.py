@@ -30,6 +30,7 @@ class BrokenDisk:
 def test_calls_are_those_of_the_operating_system() -> None:
     calls = vars(FileSystem())
     assert calls.pop("flock") is fcntl.flock
+    assert calls.pop("fcntl") is fcntl.fcntl
     assert calls.pop("syncfs")
     assert all(call is getattr(os, name) for name, call in calls.items())
 
