@@ -190,7 +190,7 @@ class SimulatedRun:
         self.stopped_until = 0.0
         self.disturbed_at = world.now
         self.waits_since: float | None = None
-        self._ticket = 0
+        self.ticket = 0
 
     @property
     def is_over(self) -> bool:
@@ -226,7 +226,7 @@ class SimulatedRun:
             self.shares.release()
             self.shares = None
             self.news = []
-            self.waits_since, self._ticket = None, 0
+            self.waits_since, self.ticket = None, 0
             self.disturbed_at = self.world.now
 
     def work(self, life: int) -> None:
@@ -247,9 +247,9 @@ class SimulatedRun:
         """Note since when the run waits for others: its own jobs may have all that it knows of."""
         assert self.shares is not None
         number = self.shares._shared[0].number
-        if number != self._ticket:
+        if number != self.ticket:
             self.waits_since = self.world.now if number else None
-        self._ticket = number
+        self.ticket = number
 
     def start(self, number: int, life: int, since: float | None) -> None:
         """Let the keeper start a job, unless its engine has died since it was decided; then the run waited `since`."""
@@ -405,7 +405,8 @@ class World:
             return False
         if self.now - other.waits_since < _SLACK_S or other.waits_since > since - _SLACK_S:
             return False
-        if any(each.waits_since is not None and each.waits_since < other.waits_since for each in self.runs):
+        # Many begin at once: their tickets tell who is first.
+        if any(each.waits_since is not None and each.ticket < other.ticket for each in self.runs):
             # What is free may be left to those before it.
             return False
         wanted = other.jobs[other.scheduler.ready[0]]
