@@ -161,16 +161,17 @@ class SharedFile:
 
     def read_others(self) -> list[Entry]:
         """Return the entries of other runs whose engines live."""
-        base = _ENTRIES * INDEX_SPACE
-        places = [each - base for found in self.units.find_locked(base, base + _MOST_RUNS) for each in range(*found)]
-        return [entry for place in places if (entry := self._read(place))]
+        return [entry for place in self._live_places() if (entry := self._read(place))]
 
     def read_gone(self) -> list[Entry]:
         """Return the last entries of runs whose engines died: their jobs may hold what is theirs."""
-        base, number = _ENTRIES * INDEX_SPACE, files.fstat(self.file).st_size // _ENTRY_B
-        taken = {each - base for found in self.units.find_locked(base, base + _MOST_RUNS) for each in range(*found)}
-        gone = (place for place in range(number) if place not in taken and place != self._place)
-        return [entry for place in gone if (entry := self._read(place))]
+        gone = set(range(files.fstat(self.file).st_size // _ENTRY_B)) - {*self._live_places(), self._place}
+        return [entry for place in sorted(gone) if (entry := self._read(place))]
+
+    def _live_places(self) -> list[int]:
+        """Return the places of other runs whose engines live."""
+        base = _ENTRIES * INDEX_SPACE
+        return [each - base for found in self.units.find_locked(base, base + _MOST_RUNS) for each in range(*found)]
 
     def _read(self, place: int) -> Entry | None:
         try:
@@ -450,7 +451,8 @@ class RunShares:
             wants = self._find_lacking(shared)
             if not wants:
                 shared.number = 0
-                self._reason = self._reason if not shared.is_machine else ""
+                if shared.is_machine:
+                    self._reason = ""
             elif not shared.number or started:
                 drawn, shared.since = True, now
                 shared.number = 1 + max(
