@@ -21,3 +21,13 @@ def tree_of(path: Path) -> ast.Module:
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     """Return all nodes of a file, in the order of `ast.walk`."""
     return tuple(ast.walk(tree_of(path)))
+
+
+def lines_of_code(path: Path) -> int:
+    """Number of lines without blank lines, comments and docstrings."""
+    passed: set[int] = set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            passed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(path.read_text("utf-8").splitlines(), 1)
+    return sum(1 for number, line in lines if number not in passed and line.strip() and line.strip()[0] != "#")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.house.source_trees import MODULES, nodes_of, tree_of
+from tests.house.source_trees import MODULES, lines_of_code, nodes_of, tree_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -45,16 +45,6 @@ def test_a_function_is_short() -> None:
     ]
     way_out = f"At most {MAX_FUNCTION_LINES} lines with the docstring, and only where it reads as one list of steps."
     assert not found, report(found, way_out)
-
-
-def lines_of_code(path: Path) -> int:
-    """Number of lines without blank lines, comments and docstrings."""
-    passed: set[int] = set()
-    for node in nodes_of(path):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            passed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = enumerate(path.read_text("utf-8").splitlines(), 1)
-    return sum(1 for number, line in lines if number not in passed and line.strip() and line.strip()[0] != "#")
 
 
 def test_a_module_is_short() -> None:
