@@ -123,10 +123,11 @@ def submit(
     LongshoreError
         The run cannot be prepared, or is refused; nothing is left behind.
     """
+    from longshore.app.progress import hidden_secrets
     from longshore.app.submit import submit as implementation
     from longshore.world.runs.find_run import recorded_refusal
 
-    with recorded_refusal():
+    with recorded_refusal(), hidden_secrets():
         return implementation.submit(path, overrides, force=force, checks=checks, progress=progress)
 
 
@@ -157,9 +158,10 @@ def submit_reusing(
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.changes import reuse as implementation
+    from longshore.app.progress import hidden_secrets
     from longshore.world.runs.find_run import recorded_refusal
 
-    with nullcontext() if dry_run else recorded_refusal():
+    with nullcontext() if dry_run else recorded_refusal(), hidden_secrets():
         return implementation.submit_reusing(
             path,
             overrides,
@@ -193,10 +195,11 @@ def submit_script(
     LongshoreError
         The run cannot be prepared, or is refused; nothing is left behind.
     """
+    from longshore.app.progress import hidden_secrets
     from longshore.app.submit import submitcmd
     from longshore.world.runs.find_run import recorded_refusal
 
-    with recorded_refusal():
+    with recorded_refusal(), hidden_secrets():
         return submitcmd.submit_script(
             path, overrides, with_probe=with_probe, shares_outputs=shares_outputs, progress=progress
         )
@@ -210,9 +213,11 @@ def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: 
     LongshoreError
         The run cannot be prepared; nothing is left behind.
     """
+    from longshore.app.progress import hidden_secrets
     from longshore.app.submit import submitcmd
 
-    return submitcmd.prepare_script(path, overrides, progress=progress)
+    with hidden_secrets():
+        return submitcmd.prepare_script(path, overrides, progress=progress)
 
 
 def run_stages(
@@ -237,10 +242,12 @@ def run_stages(
     LongshoreError
         A stage fails; nothing is left behind.
     """
+    from longshore.app.progress import hidden_secrets
     from longshore.app.submit import stage_results
     from longshore.app.submit.stages import Stage
 
-    return stage_results.run_stages(path, Stage(last), overrides, save_graph=save_graph, progress=progress)
+    with hidden_secrets():
+        return stage_results.run_stages(path, Stage(last), overrides, save_graph=save_graph, progress=progress)
 
 
 def drive(run: OpenRun, by: str) -> None:
@@ -1057,8 +1064,10 @@ def draw_configuration(
         The configuration is wrong, or its quantum graph would have to be made.
     """
     from longshore.app.inspect import draw
+    from longshore.app.progress import hidden_secrets
 
-    return draw.draw_configuration(path, overrides, imports_code=imports_code, progress=progress)
+    with hidden_secrets():
+        return draw.draw_configuration(path, overrides, imports_code=imports_code, progress=progress)
 
 
 # ------------------------------------------------------------------------------------------------------------ control
@@ -1251,8 +1260,11 @@ def restart(run: OpenRun, plan: RestartPlan, *, shares_outputs: bool = False) ->
         The run is live, has no job to run again, or is refused.
     """
     from longshore.app.control import restart as implementation
+    from longshore.app.progress import hidden_secrets, note_secrets
 
-    return implementation.restart(run, plan.changes, plan.comparison, shares_outputs=shares_outputs)
+    with hidden_secrets():
+        note_secrets(lambda: run.secrets)
+        return implementation.restart(run, plan.changes, plan.comparison, shares_outputs=shares_outputs)
 
 
 def accept_loss(run: OpenRun) -> Sequence[str]:
@@ -1376,9 +1388,11 @@ def explain_values(
 
 def lint(path: Path, overrides: Overrides | None = None, *, imports_code: bool = False) -> LintResult:
     """Find errors and doubtful values in a configuration or a site profile."""
+    from longshore.app.progress import hidden_secrets
     from longshore.app.submit.lint_file import lint_file
 
-    return lint_file(path, overrides, imports_code=imports_code, now=time.time())
+    with hidden_secrets():
+        return lint_file(path, overrides, imports_code=imports_code, now=time.time())
 
 
 def configuration_schema() -> JsonSchema:
@@ -1463,9 +1477,11 @@ def match_sites(
     ConfigError
         The configuration is wrong, or a candidate is unknown.
     """
+    from longshore.app.progress import hidden_secrets
     from longshore.app.site_choice.match_sites import match_sites
 
-    return match_sites(path, overrides, seed=seed, with_probe=with_probe)
+    with hidden_secrets():
+        return match_sites(path, overrides, seed=seed, with_probe=with_probe)
 
 
 def change_site_state(name: str, pairs: Sequence[str] = (), site_path: Sequence[str] = ()) -> SiteState:

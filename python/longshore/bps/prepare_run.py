@@ -18,7 +18,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.checks import check_jobs
-from longshore.app.progress import Progress, RecordingProgress, SilentProgress
+from longshore.app.progress import Progress, RecordingProgress, SilentProgress, hidden_secrets
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.app.submit.write_run import write_run
@@ -77,6 +77,7 @@ class BpsLogProgress:
         _LOG.info("Longshore: %s", text)
 
 
+@hidden_secrets()
 def refuse_unusable(config: BpsConfig) -> None:
     """Refuse a configuration with errors, or whose workload manager takes no runs; nothing stays on disk.
 
@@ -102,6 +103,7 @@ def _resolve(
     return resolve_run(path, Overrides({"submitPath": str(submit_path)}), now=now, progress=progress, run_id=run_id)
 
 
+@hidden_secrets()
 def prepare_run(config: BpsConfig, generic: GenericWorkflow, folder: Path) -> PreparedRun:
     """Write the run directory of a generic workflow around the files of BPS.
 

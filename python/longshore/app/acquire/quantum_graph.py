@@ -228,7 +228,7 @@ def _run_command(
     progress.stage(f"{command.activity} (output in '{output}')")
     try:
         text = f"{shlex.join(words)}\n\n"
-        mode = 0o600 if find_secret_values(run.configuration) else 0o666
+        mode = 0o600 if find_secret_values(run.configuration.all_layers, run.configuration.env) else 0o666
         write_atomically(output, text, below=run.paths.root, mode=mode)
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:

@@ -13,7 +13,7 @@ from longshore import __version__
 from longshore.app.changes.match_run import match_run, newest_file, read_state, settings_differ
 from longshore.app.changes.replan import RecordedSources, describe_stale_graph, read_sources, replan
 from longshore.app.inspect.find_jobs import first_names
-from longshore.app.progress import Progress, SilentProgress
+from longshore.app.progress import Progress, SilentProgress, hidden_secrets
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.fingerprint import ChangedValue, configuration_values, find_changed_values
 from longshore.app.submit.transform import RunPlan
@@ -93,7 +93,8 @@ def compare_run(
     assert sources is not None
     files = list(_changed_files(opened, sources))
     try:
-        plan = replan(opened, sources, progress or SilentProgress(), sets=sets, graph_folder=graph_folder)
+        with hidden_secrets():
+            plan = replan(opened, sources, progress or SilentProgress(), sets=sets, graph_folder=graph_folder)
     except LongshoreError as error:
         if sets or files or _is_file_changed(sources):
             return RunComparison(files=files, error=error, sets=sets)

@@ -64,12 +64,13 @@ def write_submission(opened: OpenRun, plan: RunPlan, match: WorkflowMatch) -> Ma
     folder = next_folder(run)
     draft = RunPaths(folder)
     plan = _move_changed_files(run, plan, folder)
-    with apply_umask(plan.run.configuration.resolved_site.umask), chdir(made_from.folder):
+    configuration = plan.run.configuration
+    with apply_umask(configuration.resolved_site.umask), chdir(made_from.folder):
         if not plan.kept_files:
             # What is left of a restart that was killed before it wrote the manifest.
             remove_tree(folder, below=run.root)
         make_folders(folder, below=run.root)
-        with keep_private(draft, find_secret_values(plan.run.configuration)):
+        with keep_private(draft, find_secret_values(configuration.all_layers, configuration.env)):
             write_sources(draft, plan)
             write_notice_rules(draft, plan)
             left_out = _write_workflow(opened, draft, plan, match)

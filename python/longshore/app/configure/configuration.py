@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from longshore.app.configure.layers import Layers, Overrides, file_layer, read_layers, schema_keys
 from longshore.app.configure.schemas import configuration_schema
+from longshore.app.configure.secret_values import note_layers
 from longshore.app.configure.service_lookup import (
     BPS_PACKAGE,
     SERVICE_VARIABLE,
@@ -194,6 +195,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if name and not is_described(name, self.base, self.sites) and not self.is_bps_file(name):
             raise unknown_site(name, self.base, self.sites, origin)
         profile, added = _site_layers(self.base, name, self.sites)
+        note_layers(added, self.env)
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
         if default_layers := _payload_layers(config, name, self.layers):

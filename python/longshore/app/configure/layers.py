@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.app.configure.schemas import configuration_schema
+from longshore.app.configure.secret_values import note_layers
 from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE, default_service
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
@@ -110,6 +111,7 @@ def read_layers_without_file(overrides: Overrides, *, now: float) -> Layers:
 def _combine_layers(
     path: Path, loaded: LoadedLayers, overrides: Overrides, *, env: Mapping[str, str], now: float
 ) -> Layers:
+    note_layers(loaded.layers, env)
     for key, value in overrides.options.items():
         _refuse_undecodable(str(value), f"the value '{value}' of '{key}'")
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
@@ -118,6 +120,7 @@ def _combine_layers(
     computed = make_layer(values, "computed", LayerRank.DEFAULTS)
     base, files, warnings = read_base_layers(env)
     written = (*base, computed, *loaded.layers, *overriding)
+    note_layers(written, env)
     layers = tuple(map(_without_bridge, written))
     return Layers(
         path=path,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from mmap import mmap
 from pathlib import Path
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration
+from longshore.app.progress import note_secrets
 from longshore.config.lint.secrets import literal_secrets, may_have_secrets, secret_variables
-from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank
+from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank
 from longshore.errors import ConfigError
 from longshore.world.files.read_file import read_file
 from longshore.world.read.yaml_text import read_document
@@ -50,16 +52,26 @@ def read_secrets(path: Path) -> tuple[str, ...]:
     return tuple(sorted({*literal_secrets(root), *variables} - {""}, key=len, reverse=True))
 
 
-def find_secret_values(configuration: Configuration) -> SecretValues:
+def find_secret_values(layers: Iterable[Layer], env: Mapping[str, str]) -> SecretValues:
     """Return the secrets that users wrote, and the values of environment variables that may be filled in for them."""
     secrets: set[str] = set()
     in_options = False
-    for layer in configuration.all_layers:
-        if layer.rank.label in PACKAGED_LAYERS:
-            continue
-        found = set(literal_secrets(layer.root))
-        in_options = in_options or (bool(found) and layer.rank is LayerRank.COMMAND_LINE)
-        variables = (configuration.env.get(name) for name in secret_variables(layer.root))
-        secrets |= found | {value for value in variables if value}
+    for layer in layers:
+        secrets |= layer_secrets(layer, env)
+        # A reference to one is recorded as it is.
+        in_options |= layer.rank is LayerRank.COMMAND_LINE and any(literal_secrets(layer.root))
     parts = frozenset(frozenset(_PART.findall(secret.encode(errors="replace"))) for secret in secrets)
     return SecretValues(parts=parts, in_options=in_options)
+
+
+def layer_secrets(layer: Layer, env: Mapping[str, str]) -> set[str]:
+    """Return the secrets that users wrote in a layer, and those of the environment that it refers to."""
+    if layer.rank.label in PACKAGED_LAYERS:
+        return set()
+    variables = (env.get(name) for name in secret_variables(layer.root))
+    return {*literal_secrets(layer.root), *(value for value in variables if value)}
+
+
+def note_layers(layers: Iterable[Layer], env: Mapping[str, str]) -> None:
+    """Let messages of the use case mask the secrets of these layers."""
+    note_secrets(lambda: chain.from_iterable(layer_secrets(layer, env) for layer in layers))

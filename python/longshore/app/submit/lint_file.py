@@ -20,6 +20,7 @@ from longshore.app.configure.lint import (
     sort_findings,
 )
 from longshore.app.configure.schemas import profile_schema
+from longshore.app.progress import hide_read_secrets
 from longshore.app.site_choice.choose import at_first_match
 from longshore.app.static_check import StaticCheck
 from longshore.app.submit.lint_payload import lint_payload
@@ -44,7 +45,21 @@ def lint_file(path: Path, overrides: Overrides | None = None, *, imports_code: b
     """
     overrides = replace(overrides or Overrides(), imports_code=imports_code)
     with collection_paused():  # garbage collection would take a third of the time
-        return _lint_file(path, overrides, now=now)
+        return _hide_secrets(_lint_file(path, overrides, now=now))
+
+
+def _hide_secrets(linted: LintResult) -> LintResult:
+    """Mask the secrets in findings, and hide the lines that have one."""
+    findings = [
+        replace(
+            each,
+            message=hide_read_secrets(each.message),
+            hint=hide_read_secrets(each.hint),
+            hidden=each.hidden or (line := linted.source(each) or "") != hide_read_secrets(line),
+        )
+        for each in linted.findings
+    ]
+    return replace(linted, findings=tuple(findings), left_out=tuple(map(hide_read_secrets, linted.left_out)))
 
 
 def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:

@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from longshore.app.configure.probe import note_unanswered_probe, probe, probe_jobs, refuse_by_probe
+from longshore.app.configure.secret_values import read_secrets
 from longshore.app.configure.service_lookup import find_run_service
 from longshore.app.plan.checks import find_missing_inputs
 from longshore.app.plan.problems import raise_problems
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress, RecordingProgress, note_secrets
 from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
 from longshore.app.submit.stages import advance_run
@@ -58,6 +59,7 @@ def submit_prepared(
     current_directory()  # required by relative paths and for the comparison
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _read_card(run)
+    note_secrets(lambda: read_secrets(run.merged_config(card.name)))
     require_access(run, Access.ACT)
     service = find_run_service(card.service)
     fingerprint = read_made_from(run)

@@ -65,7 +65,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         create_run_directory(run.paths.root, kept=plan.kept_files) as draft,
         keep_private(
             draft,
-            find_secret_values(run.configuration),
+            find_secret_values(run.configuration.all_layers, run.configuration.env),
             more=[run.paths.root / name for name in plan.kept_files],
         ) as private,
     ):
