@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from longshore.contract.inventory import Inventory
 from longshore.origin import Origin
+
+RUN_FOLDER_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
+"""Variable of a job with the directory of its run."""
 
 
 class RunPaths(msgspec.Struct, frozen=True):

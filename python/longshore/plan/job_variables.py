@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from longshore.contract.context import RUN_FOLDER_VARIABLE
 from longshore.model.workflow.request import MIB, Request
 
 THREAD_VARIABLES: Final = (
@@ -54,7 +55,7 @@ def job_variables(*, name: str, label: str, attempt: int, request: Request, run_
         "LONGSHORE_JOB_NAME": name,
         "LONGSHORE_JOB_LABEL": label,
         "LONGSHORE_JOB_ATTEMPT": str(attempt),
-        "LONGSHORE_JOB_RUN_DIR": run_dir,
+        RUN_FOLDER_VARIABLE: run_dir,
         "LONGSHORE_JOB_CPUS": str(request.cpus),
     }
     if request.memory_b is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.file_identity import FileIdentity
 from longshore.world.files.links import DiskLinks
+from longshore.world.runs.find_run import run_of_this_job
 from longshore.world.runs.output_claims import (
     Claim,
     RunOutputs,
@@ -38,7 +38,6 @@ _MAX_RUNS: Final = 100
 _MAX_SECONDS: Final = 2.0
 _MAX_NAMES: Final = 200_000
 """Output files of such a run that are compared."""
-_RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
 
 
 class _StoredOutputs:
@@ -190,7 +189,7 @@ def is_over(run: RunPaths, entry: RegistryEntry | None) -> bool:
 
 def _find_ancestors() -> tuple[str, ...]:
     """Return the ids of the runs in whose jobs this process is, the nearest first."""
-    folder = os.environ.get(_RUN_VARIABLE, "")
+    folder = run_of_this_job()
     if not folder.startswith("/"):
         return ()
     with suppress(*READ_ERRORS):

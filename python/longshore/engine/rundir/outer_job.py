@@ -16,10 +16,10 @@ import msgspec
 from longshore.model.workflow.request import MIB
 from longshore.plan.job_variables import resource_variable
 from longshore.world.host import is_same_process, process_start_s
+from longshore.world.runs.find_run import run_of_this_job
 
 OUTER_VARIABLE: Final = "LONGSHORE_OUTER_JOB"
 """Tells an engine, its keepers and its jobs of the job around the run."""
-RUN_FOLDER_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
 _IDENTITIES: Final = "_IDS"
 _RESOURCE: Final = "LONGSHORE_JOB_RESOURCE_"
 
@@ -64,7 +64,7 @@ def enter_outer_job(submitted_in: str) -> None:
     # Imported here: `ping` asks only what the job was granted.
     from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE
 
-    run = os.environ.get(RUN_FOLDER_VARIABLE, "")
+    run = run_of_this_job()
     if not run or run != submitted_in:
         # A person's run, or one that this job merely resumes.
         os.environ.pop(OUTER_VARIABLE, None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.contract.batch import AttemptId, MemberEvent
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RUN_FOLDER_VARIABLE, RunPaths
 from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper.kernel import become_subreaper
@@ -26,7 +26,7 @@ from longshore.engine.keeper_io.keeper_records import (
 )
 from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE, attempt_name, run_token
 from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.engine.rundir.outer_job import OUTER_VARIABLE, RUN_FOLDER_VARIABLE
+from longshore.engine.rundir.outer_job import OUTER_VARIABLE
 from longshore.errors import RunUnreadableError
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts

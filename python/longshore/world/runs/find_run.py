@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RUN_FOLDER_VARIABLE, RunPaths
 from longshore.errors import (
     LongshoreError,
     RunNotFoundError,
@@ -81,7 +81,7 @@ def newest_runs(entries: Iterable[RegistryEntry]) -> list[RegistryEntry]:
 
 def run_of_this_job() -> str:
     """Return the directory of the run whose job this process belongs to; empty outside of jobs."""
-    return os.environ.get("LONGSHORE_JOB_RUN_DIR", "")
+    return os.environ.get(RUN_FOLDER_VARIABLE, "")
 
 
 def run_reference(run: RunPaths, card: RunIdentity) -> str:
