@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 
 from longshore.app.configure.lint import LintResult
 from longshore.app.configure.site_list import KnownSite, SiteDescription
-from longshore.app.control.restart import RestartPlan
 from longshore.app.documents.adopt_forget import adopt_document, forget_document
 from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.app.documents.document import to_json
 from longshore.app.documents.error import error_document
 from longshore.app.documents.picture import draw_document
 from longshore.app.documents.report import JobEntry, report_document, report_pieces
-from longshore.app.documents.restart import restart_document
 from longshore.app.documents.run import (
     CountsEntry,
     cancel_document,
@@ -43,6 +41,8 @@ from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import to_node
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.control.documents import restart_document
+from longshore.control.restart import RestartPlan
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import (
     CodeRefusedError,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.maintain.removable_files import RemovableFile, RemovableKind
 from longshore.cli.control.clean import describe_amount
+from longshore.control.clean import RemovableFile, RemovableKind
 
 
 @pytest.mark.parametrize(

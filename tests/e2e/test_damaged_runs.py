@@ -13,8 +13,8 @@ from tests.command import Cli
 from tests.workflows import WriteRun, in_place
 
 from longshore.app import api
-from longshore.app.control.resume import resume_all
 from longshore.app.inspect.run_list import RunQuery, list_runs
+from longshore.control.resume import resume_all
 from longshore.errors import LongshoreError
 from longshore.model.run.states import JobState
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from tests.simulation.universe import Universe
 
-from longshore.app.control import accept_loss
 from longshore.app.submit import submit_once
+from longshore.control import resume
 from longshore.engine.run import engine_service, executor_capabilities
 from longshore.engine.rundir import engine_lock, interventions
 from longshore.world import clock
 from longshore.world.files import locks
 
 _MODULES: Final[tuple[ModuleType, ...]] = (
-    accept_loss,
+    resume,
     submit_once,
     engine_lock,
     interventions,

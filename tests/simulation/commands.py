@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from tests.simulation.plan import Order
 from tests.simulation.service import SimulatedService
 
-from longshore.app.control.accept_loss import accept_loss
-from longshore.app.control.restart import restart
-from longshore.app.control.resume import resume
 from longshore.app.progress import RecordingProgress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.submit_once import PreparedRun, submit_once
 from longshore.app.verify.verify import VerifyResult, verify_run
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.control.restart import restart
+from longshore.control.resume import accept_loss, resume
 from longshore.world.runs.run_directory import read_card
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from tests.simulation.plan import World
 
-from longshore.app.control import resume
 from longshore.app.runs.open_run import OpenRun
 from longshore.batch.pilots.fleet import Fleet
 from longshore.batch.pilots.program.record_writer import RecordWriter
+from longshore.control import resume
 from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine

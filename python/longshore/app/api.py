@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
     from longshore.app.configure.lint import LintResult
     from longshore.app.configure.site_list import KnownSite, SiteDescription
-    from longshore.app.control.restart import RestartPlan
-    from longshore.app.control.resume import ResumeResult
     from longshore.app.dashboard.server import DashboardServer
     from longshore.app.inspect.log_text import LineMatcher
     from longshore.app.inspect.logs import LogFollower, LogList
@@ -53,10 +51,6 @@ if TYPE_CHECKING:
     from longshore.app.inspect.trust import RunContents
     from longshore.app.job.job_details import JobDetails
     from longshore.app.job.job_explanation import JobExplanation
-    from longshore.app.maintain.archive import ArchiveResult
-    from longshore.app.maintain.clean import CleanPlan, CleanResult
-    from longshore.app.maintain.diagnosis import Diagnosis
-    from longshore.app.notices.trial import NoticeTrial
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
@@ -73,6 +67,12 @@ if TYPE_CHECKING:
     from longshore.config.values.merge import Node
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+    from longshore.control.archive import ArchiveResult
+    from longshore.control.clean import CleanPlan, CleanResult
+    from longshore.control.doctor import Diagnosis
+    from longshore.control.notifier import NoticeTrial
+    from longshore.control.restart import RestartPlan
+    from longshore.control.resume import ResumeResult
     from longshore.model.run.picture import Drawing
     from longshore.model.run.report import JobReport, RunReport
     from longshore.model.run.submission import RunIdentity
@@ -409,9 +409,9 @@ def runs_of_user(
     everywhere
         Search all queues of the workload manager.
     """
-    from longshore.app.control.cancel import unfinished_runs_of
     from longshore.app.inspect.remote_runs import query_runs
     from longshore.contract.search import RunSearch
+    from longshore.control.interventions import unfinished_runs_of
 
     known = unfinished_runs_of(user)
     found = query_runs(service, RunSearch(user=user, everywhere=everywhere), required=everywhere)
@@ -516,7 +516,7 @@ def send_notices(run: OpenRun, say: Callable[[str], None]) -> None:
     RunUnreadableError
         The run cannot be read, or one of its files is not as it was submitted.
     """
-    from longshore.app.notices.watch import watch_run
+    from longshore.control.notifier import watch_run
 
     watch_run(run, say)
 
@@ -533,7 +533,7 @@ def try_notices(
     RunNotFoundError
         `name` is no file, and no such run is known.
     """
-    from longshore.app.notices.trial import try_notices as implementation
+    from longshore.control.notifier import try_notices as implementation
 
     return implementation(name, overrides, now=now, show=show)
 
@@ -789,7 +789,7 @@ def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
 
 def diagnose() -> Iterator[Diagnosis]:
     """Check the installation, the configuration, workload managers, runs and this machine."""
-    from longshore.app.maintain import doctor as implementation
+    from longshore.control import doctor as implementation
 
     return implementation.diagnose()
 
@@ -819,8 +819,8 @@ def plan_clean(
     SubmissionRefusedError
         A named run belongs to another user.
     """
-    from longshore.app.maintain import clean as implementation
-    from longshore.app.maintain.removable_files import RemovableKind
+    from longshore.control import clean as implementation
+    from longshore.control.clean import RemovableKind
 
     chosen = tuple(map(RemovableKind, kinds))
     request = implementation.CleanRequest(references=references, kinds=chosen, older_than_s=older_than_s)
@@ -829,7 +829,7 @@ def plan_clean(
 
 def clean(plan: CleanPlan, *, now: float) -> CleanResult:
     """Remove the files of a plan and no others; `now` is recorded in the runs as the time of the removal."""
-    from longshore.app.maintain import clean as implementation
+    from longshore.control import clean as implementation
 
     return implementation.clean(plan, now=now)
 
@@ -851,7 +851,7 @@ def archive(run: OpenRun, output: Path | None = None, *, remove: bool = False, p
     FilesError
         The archive exists or cannot be written, or the run changed meanwhile.
     """
-    from longshore.app.maintain.archive import archive_run
+    from longshore.control.archive import archive_run
 
     return archive_run(run, output, remove=remove, progress=progress)
 
@@ -1100,7 +1100,7 @@ def cancel(
     UsageError
         Single jobs are selected in a run whose directory is on another host.
     """
-    from longshore.app.control import cancel as implementation
+    from longshore.control import interventions as implementation
     from longshore.errors import UsageError
     from longshore.model.run.report import RunReport
     from longshore.model.run.states import TERMINAL_STATES
@@ -1129,7 +1129,7 @@ def steer(run: OpenRun, intervention: Intervention) -> RunReport:
     SubmissionRefusedError
         Every selected job is over, or the run is.
     """
-    from longshore.app.control import steer as implementation
+    from longshore.control import interventions as implementation
 
     return implementation.steer(run, intervention)
 
@@ -1144,7 +1144,7 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     ConfigError
         A value is invalid.
     """
-    from longshore.app.control.steer import parse_changes
+    from longshore.control.interventions import parse_changes
 
     return parse_changes(pairs)
 
@@ -1158,7 +1158,7 @@ def split_sets(pairs: tuple[str, ...], run: OpenRun | None = None) -> tuple[tupl
         Keys of its configuration count as well, such as the user's own variables.
     """
     from longshore.app.changes.replan import recorded_keys
-    from longshore.app.control.steer import split_sets
+    from longshore.control.interventions import split_sets
 
     return split_sets(pairs, recorded_keys(run) if pairs and run is not None else ())
 
@@ -1193,7 +1193,7 @@ def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = F
     """
     from longshore.app.changes.compare import compare_run
     from longshore.app.changes.write_submission import next_folder
-    from longshore.app.control.restart import refuse_restart
+    from longshore.control.restart import refuse_restart
 
     refuse_restart(run)
     return compare_run(run, sets, graph_folder=next_folder(run.run) if new_graph else None)
@@ -1236,7 +1236,7 @@ def plan_restart(
     SubmissionRefusedError
         The run is live, an output that a job would read is gone, or none of the named jobs would run.
     """
-    from longshore.app.control import restart as implementation
+    from longshore.control import restart as implementation
 
     return implementation.plan_restart(run, changes, comparison, ignores_lost=ignores_lost)
 
@@ -1259,8 +1259,8 @@ def restart(run: OpenRun, plan: RestartPlan, *, shares_outputs: bool = False) ->
     SubmissionRefusedError
         The run is live, has no job to run again, or is refused.
     """
-    from longshore.app.control import restart as implementation
     from longshore.app.progress import hidden_secrets, note_secrets
+    from longshore.control import restart as implementation
 
     with hidden_secrets():
         note_secrets(lambda: run.secrets)
@@ -1275,7 +1275,7 @@ def accept_loss(run: OpenRun) -> Sequence[str]:
     Sequence
         What is lost, a sentence each; empty if the journal is intact.
     """
-    from longshore.app.control import accept_loss as implementation
+    from longshore.control import resume as implementation
 
     return implementation.accept_loss(run)
 
@@ -1306,7 +1306,7 @@ def resume(
     SubmissionRefusedError
         The engine is alive, or none can be started.
     """
-    from longshore.app.control import resume as implementation
+    from longshore.control import resume as implementation
 
     return implementation.resume(
         run, take_over=take_over, force=force, loss_accepted=loss_accepted, shares_outputs=shares_outputs
@@ -1321,7 +1321,7 @@ def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tu
     on_unreadable
         Called with a line about each run that cannot be read.
     """
-    from longshore.app.control import resume as implementation
+    from longshore.control import resume as implementation
 
     return implementation.resume_all(on_unreadable)
 

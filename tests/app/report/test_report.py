@@ -13,9 +13,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.control import resume
-from longshore.app.control.accept_loss import refuse_damage
-from longshore.app.control.restart import plan_restart
 from longshore.app.inspect.logs import LogFollower
 from longshore.app.job.explain_job import explain_job
 from longshore.app.report.brief_report import status_run
@@ -25,6 +22,9 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import RestartChanges
+from longshore.control import resume
+from longshore.control.restart import plan_restart
+from longshore.control.resume import refuse_damage
 from longshore.errors import RunNotFoundError, RunUnreadableError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import (
     Ended,

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
-from longshore.app.notices.watch import watch_run
 from longshore.app.report.report import report_run
+from longshore.control.notifier import watch_run
 from longshore.engine.rundir.notice_log import NoticeLog, NotifierLife, encode_notice_rules
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.world.files.locks import take_lock

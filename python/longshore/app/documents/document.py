@@ -65,6 +65,19 @@ class DatedDocument(Document, frozen=True, kw_only=True):
     """Time at which the document was true."""
 
 
+class DamageEntry(DocumentEntry, frozen=True):
+    """A file, or a line of it, that is not as it was written."""
+
+    path: str
+    """Path of the file."""
+    line: Ordinal | None
+    """Number of the line; null for the whole file."""
+    what: str
+    """What is wrong, as a sentence about the place."""
+    unknown: str
+    """What is not known because of it; may be empty."""
+
+
 @lru_cache
 def _members_to_copy(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of required members that are not given; and of these and the given ones, those of times."""

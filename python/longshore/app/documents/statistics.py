@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
-from longshore.app.documents.upkeep import DamageEntry
+from longshore.app.documents.document import Count, DamageEntry, DatedDocument, DocumentEntry, Ordinal, Seconds
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request

@@ -34,7 +34,7 @@ def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> No
     """
     result = api.archive(api.open_run(run, acts=True), output, remove=remove, progress=LogProgress())
     if as_json:
-        from longshore.app.documents.upkeep import archive_document
+        from longshore.control.documents import archive_document
 
         print_json(archive_document(result, as_of=time.time()))
         return

@@ -16,8 +16,7 @@ from longshore.cli.show.format import escape_controls, format_size
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
-    from longshore.app.maintain.clean import CleanPlan, CleanResult
-    from longshore.app.maintain.removable_files import RemovableFile
+    from longshore.control.clean import CleanPlan, CleanResult, RemovableFile
 
 NOT_REMOVED: Final = 1
 """Exit status if a file could not be removed, or a folder not be looked into."""
@@ -70,7 +69,7 @@ def command(
     plan = api.plan_clean(runs, kinds=what, older_than_s=older_than, now=now)
     result = api.clean(plan, now=now) if yes else None
     if as_json:
-        from longshore.app.documents.upkeep import clean_document
+        from longshore.control.documents import clean_document
 
         print_json(clean_document(plan, result, as_of=now))
     else:

@@ -15,8 +15,8 @@ from longshore.cli.show.format import escape_controls
 from longshore.errors import RunNotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from longshore.app.notices.trial import NoticeTrial
     from longshore.app.runs.open_run import OpenRun
+    from longshore.control.notifier import NoticeTrial
 
 NOT_SENT = 1
 """Exit status of a test in which a notice was not sent."""
@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
 
     trials = api.try_notices(name, Overrides(sets=sets), now=time.time(), show=show)
     if as_json:
-        from longshore.app.documents.notify import notify_document
+        from longshore.control.documents import notify_document
 
         print_json(notify_document(trials, as_of=time.time()))
     ctx.exit(NOT_SENT if any(trial.why for trial in trials) else 0)

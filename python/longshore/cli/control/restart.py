@@ -27,8 +27,8 @@ from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
-    from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
+    from longshore.control.restart import RestartPlan
 
 
 _ANSWERS: Final = ("with-changes", "as-it-was", "abort")
@@ -208,9 +208,9 @@ def read_answer(text: str) -> str:
 
 def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
-    from longshore.app.documents.restart import add_end, restart_document
     from longshore.app.text.changes_text import change_lines, unchanged_notes, verdict_lines
     from longshore.cli.submit_options import follow_to_end
+    from longshore.control.documents import add_end, restart_document
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison
     notes = [] if plan.comparison is not None or comparison is None else list(unchanged_notes(comparison))

@@ -38,7 +38,7 @@ def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_jso
 
             click.echo(verify_text(results[-1], lists=lists))
     if as_json:
-        from longshore.app.documents.upkeep import verify_document
+        from longshore.control.documents import verify_document
 
         print_json(verify_document(results, errors, as_of=time.time()))
     ctx.exit(0 if not errors and all(result.is_intact for result in results) else DAMAGED)

@@ -129,8 +129,8 @@ def _submit_reusing(
 
 def _print_verdicts(plan: ReusePlan, *, as_json: bool) -> None:
     """Print of each job why it runs or is kept."""
-    from longshore.app.documents.restart import reuse_document
     from longshore.app.text.changes_text import verdict_lines
+    from longshore.control.documents import reuse_document
 
     if as_json:
         print_json(reuse_document(plan, as_of=time.time()))

@@ -14,7 +14,7 @@ from longshore.cli.show.format import escape_controls
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
-    from longshore.app.maintain.diagnosis import Diagnosis
+    from longshore.control.doctor import Diagnosis
 
 _WIDTH = 23
 """Columns before the sentence."""
@@ -38,7 +38,7 @@ def command(ctx: click.Context, /, *, problems: bool, as_json: bool) -> None:
         if not as_json and not (problems and diagnosis.state == "ok"):
             click.echo(_diagnosis_text(diagnosis))
     if as_json:
-        from longshore.app.documents.upkeep import doctor_document
+        from longshore.control.documents import doctor_document
 
         print_json(doctor_document(found, as_of=time.time()))
     else:

@@ -8,7 +8,7 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.notices.compose import command_variables, compose_notice, webhook_body
+from longshore.control.notices import command_variables, compose_notice, webhook_body
 from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.model.run.report import Failure, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState

@@ -1,33 +1,41 @@
-"""The notifier: a process of its own that looks at a run as `report` does, and sends the notices that are due.
-
-Neither the engine nor a workload manager waits for it. If it dies, the notifier of the next engine sends what it did
-not; a notice may then come twice, and none is missing.
-"""
+"""When notices are due: the notifier, which looks at a run as `report` does, and trials of the rules."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from longshore.app.notices.compose import compose_notice
-from longshore.app.notices.deliveries import Deliveries, Delivery
+import msgspec
+
+from longshore.app.configure.configuration import read_draft
+from longshore.app.configure.layers import Overrides
 from longshore.app.report.report import ReportBuilder
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.runs.run_phase import find_life, find_phase
-from longshore.config.profile.notices import no_rules_error
+from longshore.config.profile.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.context import RunPaths
+from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
 from longshore.engine.journal.chain import lives
 from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, write_notifier
+from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.run.report import RunReport
+from longshore.world.archives.archive_names import is_archive
 from longshore.world.files.locks import Lock, take_lock
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_snapshot
+
+# The notifier: a process of its own that looks at a run as `report` does, and sends the notices that are due. Neither
+# the engine nor a workload manager waits for it. If it dies, the notifier of the next engine sends what it did not; a
+# notice may then come twice, and none is missing.
+
 
 _PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 10.0
@@ -184,3 +192,62 @@ class _Notifier:
 
 def _existing_folder(folder: Path) -> Path:
     return folder if folder.is_dir() else Path("/")
+
+
+# Tries the rules of notices of a configuration or of a run.
+
+
+class NoticeTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one rule: `why` it was not sent, empty if it was."""
+
+    rule: NoticeRule
+    why: str
+
+
+def try_notices(
+    name: str, overrides: Overrides, *, now: float, show: Callable[[NoticeTrial], None]
+) -> Sequence[NoticeTrial]:
+    """Send a test notice by each rule of a configuration file or a run; `show` receives each result as it comes.
+
+    The rules are tried side by side. Commands start in the directory of the run; for a file, in an empty one.
+
+    Raises
+    ------
+    ConfigError
+        There are no rules, or they are wrong.
+    RunNotFoundError
+        `name` is no file, and no such run is known.
+    """
+    path = Path(name)
+    # Unlike that of `Path`, it gives an answer for names that are too long.
+    if os.path.isfile(name) and not is_archive(path):  # noqa: PTH113
+        rules = read_notices(read_draft(path, overrides, now=now).config.node_at(SECTION))
+        # As in the directory of a new run, relative paths lead nowhere.
+        with TemporaryDirectory(prefix="longshore-notify-") as folder:
+            return _try_rules(name, path.name, rules, Path(folder), show)
+    try:
+        opened = open_run(name, acts=True)
+    except RunNotMeantError:
+        raise
+    except RunNotFoundError as error:
+        if os.path.lexists(name):
+            raise
+        raise RunNotFoundError(f"there is no file '{name}', and {error.message}", hint=error.hint) from error
+    require_access(opened.run, Access.ACT)
+    return _try_rules(name, path.name or name, tuple(read_notice_rules(opened.run)), opened.run.root, show)
+
+
+def _try_rules(
+    name: str, title: str, rules: Sequence[NoticeRule], folder: Path, show: Callable[[NoticeTrial], None]
+) -> Sequence[NoticeTrial]:
+    if not rules:
+        raise no_rules_error(name)
+    trials: dict[str, NoticeTrial] = {}
+    with Deliveries() as deliveries:
+        for rule in rules:
+            deliveries.add(Delivery(rule=rule, notice=trial_notice(title), folder=folder))
+        while deliveries.open_number:
+            for ended in deliveries.take_ended():
+                trials[ended.rule.name] = NoticeTrial(rule=ended.rule, why=ended.why)
+                show(trials[ended.rule.name])
+    return [trials[rule.name] for rule in rules]

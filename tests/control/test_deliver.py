@@ -17,9 +17,8 @@ from typing import IO
 
 import pytest
 
-from longshore.app.notices.compose import trial_notice
-from longshore.app.notices.deliver import DeliveryError, RunningCommands
-from longshore.app.notices.deliver import deliver as deliver_by
+from longshore.control.notices import DeliveryError, RunningCommands, trial_notice
+from longshore.control.notices import deliver as deliver_by
 from longshore.model.notice import Notice, NoticeEvent, NoticeRule, SecretReference
 
 NOTICE = trial_notice("mosaic")
@@ -234,7 +233,7 @@ def test_without_room_for_temporary_files_a_command_is_not_sent(
     def refuse() -> IO[bytes]:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("longshore.app.notices.deliver.TemporaryFile", refuse)
+    monkeypatch.setattr("longshore.control.notices.TemporaryFile", refuse)
     said = refusal(tmp_path, rule(command="true"))
     assert said == f"the command cannot be started: No space left on device in '{gettempdir()}'"
 

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 from tests.app.written_run import finished_run
 
-from longshore.app.notices import watch
+from longshore.control import notifier as watch
 from longshore.engine.rundir.notice_log import encode_notice_rules, read_notice_records
 from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.world.files.locks import take_lock

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import eventually
 
-from longshore.app.notices.compose import trial_notice
-from longshore.app.notices.deliveries import Deliveries, Delivery
+from longshore.control.notices import Deliveries, Delivery, trial_notice
 from longshore.model.notice import NoticeEvent, NoticeRule
 
 NOTICE = trial_notice("mosaic")

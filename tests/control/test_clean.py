@@ -19,13 +19,11 @@ from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.inspect.logs import find_logs
-from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
-from longshore.app.maintain.lock_user import find_lock_users
-from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
 from longshore.contract.context import RunPaths
+from longshore.control.clean import CleanRequest, RemovableKind, clean, find_lock_users, plan_clean
 from longshore.engine.keeper_io.keeper_records import KeeperRecord
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError

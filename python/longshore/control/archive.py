@@ -1,9 +1,10 @@
-"""``longshore archive``: writes a run into one file, reads it back, and removes the directory on request."""
+"""Progress of an archive that takes long: how much of the run was written or read back."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import pairwise
@@ -13,19 +14,17 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.maintain.archive_progress import ArchiveProgress, size_of
-from longshore.app.maintain.lock_user import describe_lock_user
-from longshore.app.maintain.over import require_over
-from longshore.app.maintain.removable_files import DRAFT
 from longshore.app.output_file import require_parent
 from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import verify_run
 from longshore.contract.context import RunPaths
+from longshore.control.clean import DRAFT, describe_lock_user, require_over
 from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.model.run.damage import Damage
+from longshore.model.text_format import format_size
 from longshore.model.wording import count_noun
 from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
 from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
@@ -36,6 +35,47 @@ from longshore.world.files.locks import take_lock
 from longshore.world.files.presence import real_path
 from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import file_stamp, read_entry, write_entry
+
+# Progress of an archive that takes long: how much of the run was written or read back.
+
+
+_EVERY_S: Final = 5.0
+"""Seconds between two messages."""
+
+
+def size_of(root: Path, names: Sequence[str]) -> int:
+    """Return the size of files of a directory; folders end with a slash, and count nothing."""
+    return sum((root / name).lstat().st_size for name in names if not name.endswith("/"))
+
+
+class ArchiveProgress:
+    """Reports a stage, and then every few seconds how many bytes of all are done.
+
+    `clock` is a monotonic one, in seconds.
+    """
+
+    def __init__(
+        self, progress: Progress, stage: str, total_b: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._progress = progress
+        self._stage = stage
+        self._total_b = total_b
+        self._clock = clock
+        self._done_b = 0
+        self._next_s = clock() + _EVERY_S
+        progress.stage(stage)
+
+    def add(self, size_b: int) -> None:
+        """Count bytes that are done."""
+        self._done_b += size_b
+        if self._clock() >= self._next_s:
+            self._next_s = self._clock() + _EVERY_S
+            done = f"{format_size(self._done_b)} of {format_size(self._total_b)}"
+            self._progress.stage(f"{self._stage}: {done}")
+
+
+# ``longshore archive``: writes a run into one file, reads it back, and removes the directory on request.
+
 
 _MAX_NAMES: Final = 3
 _LOOK_S: Final = 0.5

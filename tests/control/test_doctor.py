@@ -12,20 +12,28 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.maintain.check_installation import check_plugins, version_numbers
-from longshore.app.maintain.check_layers import check_layers
-from longshore.app.maintain.check_machine import check_folders, judge_clock, judge_inodes, judge_space, judge_umask
-from longshore.app.maintain.check_processes import check_scratch, run_of_process
-from longshore.app.maintain.check_runs import (
+from longshore.control.doctor import (
+    Diagnosis,
+    DiagnosisState,
     check_engines,
+    check_folders,
+    check_layers,
+    check_plugins,
     check_registry,
+    check_scratch,
+    diagnose,
     find_unregistered_runs,
+    judge_clock,
+    judge_inodes,
+    judge_space,
+    judge_umask,
+    run_checks,
+    run_of_process,
+    service_checks,
     unfinished_services,
     uses_service,
+    version_numbers,
 )
-from longshore.app.maintain.check_services import service_checks
-from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState, run_checks
-from longshore.app.maintain.doctor import diagnose
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files

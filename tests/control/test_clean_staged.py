@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
-from longshore.app.maintain.removable_files import RemovableKind
 from longshore.contract.context import Context, RunPaths, Site
+from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.run_settings import read_settings

@@ -21,14 +21,12 @@ from longshore.app.api import read_log
 from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.registry import adopt
 from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.app.maintain.archive import ArchiveResult, archive_run
-from longshore.app.maintain.archive_progress import ArchiveProgress
-from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
-from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
 from longshore.contract.context import RunPaths
+from longshore.control.archive import ArchiveProgress, ArchiveResult, archive_run
+from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
 from longshore.engine.run import notifier_process
 from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import (

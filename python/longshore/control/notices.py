@@ -1,4 +1,4 @@
-"""Delivers a notice: runs a command, or calls a webhook, within a bounded time."""
+"""What a notice says, and how it is sent: by commands and webhooks, within a bounded time, side by side."""
 
 from __future__ import annotations
 
@@ -9,17 +9,140 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from html import escape
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Final
+from types import TracebackType
+from typing import IO, Final, Self
 
-from longshore.app.notices.compose import command_variables, webhook_body
+import msgspec
+from msgspec import structs
+
 from longshore.engine.policy.retry import UNSTARTABLE
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.notice import Notice, NoticeRule, SecretReference
+from longshore.model.notice import Notice, NoticeEvent, NoticeRule, SecretReference
+from longshore.model.run.report import Failure, RunReport, count_failed_jobs
+from longshore.model.run.states import JobState
+from longshore.model.wording import count_noun
 from longshore.world.files.disk_space import FULL_ERRORS
+
+# Composes notices from the report of a run (pure functions).
+
+
+_MAX_GROUPS: Final = 5
+"""Groups of failures in one notice."""
+_MAX_LINE: Final = 300
+_SUBJECTS: Final = {
+    NoticeEvent.START: "started",
+    NoticeEvent.FIRST_FAILURE: "first failure",
+    NoticeEvent.HOLD: "on hold",
+    NoticeEvent.STOPPED: "stopped: nothing drives it any more",
+}
+
+
+def compose_notice(event: NoticeEvent, report: RunReport, run_id: str) -> Notice:
+    """Compose the notice of an event; `run_id` is the id that the run keeps over restarts."""
+    title = report.state.value if event is NoticeEvent.END else _SUBJECTS[event]
+    return Notice(
+        event=event,
+        run=run_id,
+        name=_one_line(report.name),
+        directory=report.path,
+        service=report.service,
+        state=report.state,
+        counts={state: number for state, number in report.counts.items() if number},
+        subject=_one_line(f"longshore: {report.name} ({run_id}) {title}{_share_done(event, report)}"),
+        text="\n".join(_lines(event, report, run_id)) + "\n",
+    )
+
+
+def trial_notice(name: str) -> Notice:
+    """Return a notice that tells no event, for a user who tries the rules of a configuration of that name."""
+    return Notice(
+        event=NoticeEvent.END,
+        run="test",
+        name=_one_line(name),
+        directory="",
+        service="",
+        state=JobState.UNKNOWN,
+        counts={},
+        subject=_one_line(f"longshore: test of the notices of {name}"),
+        text=f"This is a test of the notices of {_one_line(name)}. No run is concerned.\n",
+    )
+
+
+def webhook_body(notice: Notice, rule: NoticeRule) -> bytes:
+    """Return the JSON that a webhook gets."""
+    if rule.format == "slack":
+        # In Slack's language, foreign text between angle brackets would call a whole channel or show another link.
+        return msgspec.json.encode({"text": escape(f"{notice.subject}\n{notice.text}", quote=False)})
+    # A path may have bytes that are no UTF-8.
+    directory = notice.directory.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return msgspec.json.encode(structs.replace(notice, directory=directory))
+
+
+def command_variables(notice: Notice) -> dict[str, str]:
+    """Return the environment variables that a command gets; none has a null character."""
+    return {
+        "LONGSHORE_EVENT": notice.event.value,
+        "LONGSHORE_SUBJECT": notice.subject,
+        "LONGSHORE_RUN": notice.run,
+        "LONGSHORE_RUN_NAME": notice.name,
+        "LONGSHORE_RUN_DIRECTORY": notice.directory.replace("\0", ""),
+        "LONGSHORE_STATE": notice.state.value,
+    }
+
+
+def _share_done(event: NoticeEvent, report: RunReport) -> str:
+    done = report.counts.get(JobState.SUCCEEDED, 0)
+    return "" if event is NoticeEvent.START else f", {done} of {count_noun(report.expected, 'job')} succeeded"
+
+
+def _lines(event: NoticeEvent, report: RunReport, reference: str) -> Iterator[str]:
+    counts = ", ".join(f"{number} {state.value}" for state, number in report.counts.items() if number)
+    yield _one_line(f"{report.name} is {report.state.value}: {counts or 'no job yet'}")
+    yield _one_line(f"Directory: {report.path}")
+    yield from (_one_line(note) for note in report.notes)
+    if report.summary is not None and event is not NoticeEvent.START:
+        failures = report.summary.failures
+        yield from map(_failure_line, failures[:_MAX_GROUPS])
+        if len(failures) > _MAX_GROUPS:
+            rest = count_failed_jobs(failures) - count_failed_jobs(failures[:_MAX_GROUPS])
+            yield f"and {count_noun(len(failures) - _MAX_GROUPS, 'more group')} of {count_noun(rest, 'failed job')}"
+    yield ""
+    yield f"More: longshore report --id {reference}"
+    if event is NoticeEvent.STOPPED:
+        yield f"To go on: longshore resume {reference}"
+    elif event is NoticeEvent.HOLD and report.paused:
+        yield f"To go on: longshore unpause {reference}"
+    elif event is NoticeEvent.HOLD:
+        yield f"To go on: longshore release {reference}"
+    elif event is NoticeEvent.END and report.state is not JobState.SUCCEEDED:
+        yield f"To run again what did not succeed: longshore restart {reference}"
+
+
+def _failure_line(group: Failure) -> str:
+    how = group.cause.value if group.cause else "failed"
+    if group.exit_code is not None:
+        how += f", exit code {group.exit_code}"
+    message = group.message or group.reason or "no message"
+    if group.unread:
+        how += f", and perhaps more of {group.unread} whose logs were not read"
+    return _one_line(f"{count_noun(group.count, 'job')} of '{group.label}' ({how}), such as {group.job}: {message}")
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line breaks and other control characters, and not too long for a subject."""
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain if len(plain) <= _MAX_LINE else plain[: _MAX_LINE - 3] + "..."
+
+
+# Delivers a notice: runs a command, or calls a webhook, within a bounded time.
+
 
 _TRIES: Final = 3
 """Calls of a webhook that answers with an error of its own, or not at all."""
@@ -234,3 +357,95 @@ def _split_login(address: str) -> tuple[str, dict[str, str]]:
 
 def _reason(reason: object) -> str:
     return (reason.strerror or type(reason).__name__) if isinstance(reason, OSError) else type(reason).__name__
+
+
+# Sends notices side by side: no rule waits for another one, and the notices of one rule keep their order.
+
+
+_MAX_WAIT_S: Final = 3600.0
+"""Longest wait in one call of a queue: it takes no infinite one."""
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A notice that is sent by a rule; commands start in `folder`.
+
+    Attributes
+    ----------
+    life
+        Number of what drove the run when the notice fell due.
+    why
+        Why it was not sent; empty if it was, or is not sent yet.
+    """
+
+    rule: NoticeRule
+    notice: Notice
+    folder: Path
+    life: int = 0
+    why: str = ""
+
+
+class Deliveries:
+    """Notices on their way, each rule's in a thread of its own.
+
+    At the end of the context, commands that still run are killed with their children, and their notices count as not
+    sent.
+    """
+
+    def __init__(self) -> None:
+        self.open_number = 0
+        """Number of notices whose result nobody has taken."""
+        self._commands = RunningCommands()
+        self._waiting: dict[str, SimpleQueue[Delivery]] = {}
+        self._ended: SimpleQueue[Delivery] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._commands.kill()
+
+    def add(self, delivery: Delivery) -> None:
+        """Send a notice, after the earlier ones of its rule."""
+        name = delivery.rule.name
+        self.open_number += 1
+        if name not in self._waiting:
+            waiting: SimpleQueue[Delivery] = SimpleQueue()
+            # A webhook that hangs must not keep the process from ending.
+            thread = threading.Thread(target=self._send_all, args=(waiting,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # As many threads as the user may have run already.
+                self._ended.put(msgspec.structs.replace(delivery, why=f"no thread for it: {error}"))
+                return
+            self._waiting[name] = waiting
+        self._waiting[name].put(delivery)
+
+    def take_ended(self, wait_s: float = math.inf) -> list[Delivery]:
+        """Return notices with their results, in the order of their rules; wait up to `wait_s` for the first one."""
+        ended: list[Delivery] = []
+        deadline = time.monotonic() + wait_s
+        while not ended and self.open_number:
+            left_s = deadline - time.monotonic()
+            try:
+                ended.append(self._ended.get(timeout=max(0.0, min(left_s, _MAX_WAIT_S))))
+            except Empty:
+                if left_s <= _MAX_WAIT_S:
+                    break
+        while not self._ended.empty():
+            ended.append(self._ended.get())
+        self.open_number -= len(ended)
+        return sorted(ended, key=lambda delivery: delivery.rule.name)
+
+    def _send_all(self, waiting: SimpleQueue[Delivery]) -> None:
+        while True:
+            delivery = waiting.get()
+            why = ""
+            try:
+                deliver(delivery.notice, delivery.rule, delivery.folder, self._commands)
+            except DeliveryError as error:
+                why = str(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other notices are sent
+                # Its text may have an address.
+                why = f"an error of Longshore itself: {type(error).__name__}"
+            self._ended.put(msgspec.structs.replace(delivery, why=why))

@@ -1,1 +1,0 @@
-"""Control of a live or ended run: cancel, steer, restart and resume."""

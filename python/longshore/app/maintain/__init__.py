@@ -1,1 +1,0 @@
-"""Upkeep of an installation and its runs: diagnosis, removal of files, archives."""
