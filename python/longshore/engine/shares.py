@@ -335,7 +335,7 @@ class RunShares:
             mine = (shared.number, self._run)
             ahead = [each for each in queue if not shared.number or each.place_in(shared.kind) < mine]
             shared.place = len(ahead)
-            kept_for = self._set_room(file, shared, queue, heard)
+            kept_for = self._set_room(file, shared, queue, self._count_pending(shared, heard))
             is_turn_of_other |= any(each.tickets[shared.kind].waited_s >= _TURN_S for each in ahead)
             if shared.number and shared.is_machine:
                 if now - self._described_at >= _DESCRIBE_S or not self._reason:
@@ -345,14 +345,16 @@ class RunShares:
         if self._limits.pools:
             yield from self._limits.describe_full(self._scheduler.blocked_amounts())
 
-    def _set_room(self, file: SharedFile, shared: _SharedPool, queue: Sequence[Entry], heard: Sequence[Entry]) -> str:
+    def _set_room(
+        self, file: SharedFile, shared: _SharedPool, queue: Sequence[Entry], pending: Mapping[str, int]
+    ) -> str:
         """Set what the run may take; return why what is free is kept for another run, if it is."""
         pool, in_use = shared.pool, shared.pool.amounts_in_use
         identities = {
             name: (*pool.identities_in_use[name], *self._free_members(file, shared, name)) for name in pool.identities
         }
-        free = {name: self._count_free(file, shared, heard, name, most) for name, most in pool.capacity.items()}
-        before, behind, kept_for = self._leave_to(file, shared, queue, heard, free)
+        free = {name: self._count_free(file, shared, pending, name, most) for name, most in pool.capacity.items()}
+        before, behind, kept_for = self._leave_to(file, shared, queue, pending, free)
         wants = self._next_amounts(shared)
         room = {
             # Of what those behind wait for, no more than one job takes: then it is their turn.
@@ -371,7 +373,7 @@ class RunShares:
         file: SharedFile,
         shared: _SharedPool,
         queue: Sequence[Entry],
-        heard: Sequence[Entry],
+        pending: Mapping[str, int],
         free: Mapping[str, int],
     ) -> tuple[dict[str, int], dict[str, int], str]:
         """Return what is left to tickets before that of the run, and to those behind; and why what is free is kept."""
@@ -385,7 +387,7 @@ class RunShares:
                 (
                     free[name]
                     if most == shared.pool.capacity[name]
-                    else self._count_free(file, shared, heard, name, most)
+                    else self._count_free(file, shared, pending, name, most)
                 )
                 >= amount + left[name]
                 for name, amount, most in wants
@@ -408,13 +410,22 @@ class RunShares:
             return self._scheduler.next_job_demand(now)
         return self._scheduler.compute_limit_demand(shared.pool, now)
 
-    def _count_free(self, file: SharedFile, shared: _SharedPool, heard: Sequence[Entry], name: str, most: int) -> int:
+    def _count_pending(self, shared: _SharedPool, heard: Sequence[Entry]) -> dict[str, int]:
+        """Count what jobs of all runs are about to take of each resource, but for members that this run has given."""
+        own = self._pending(shared)
+        return {
+            name: sum(each.pending.get(f"{shared.prefix}{name}", 0) for each in heard)
+            + (0 if name in shared.pool.identities else own.get(name, 0))
+            for name in shared.pool.capacity
+        }
+
+    def _count_free(
+        self, file: SharedFile, shared: _SharedPool, pending: Mapping[str, int], name: str, most: int
+    ) -> int:
         """Count what nobody has of a resource that has so many units, nor is about to take."""
-        key = f"{shared.prefix}{name}"
-        others = sum(each.pending.get(key, 0) for each in heard)
         if name in shared.pool.identities:
-            return len(self._free_members(file, shared, name)) - others
-        return most - file.units.count_locked(unit_index(key), most) - self._pending(shared).get(name, 0) - others
+            return len(self._free_members(file, shared, name)) - pending[name]
+        return most - file.units.count_locked(unit_index(f"{shared.prefix}{name}"), most) - pending[name]
 
     def _free_members(self, file: SharedFile, shared: _SharedPool, name: str) -> list[str]:
         own = shared.pool.identities_in_use[name]
