@@ -64,7 +64,9 @@ def test_a_job_says_which_limit_it_waits_for_and_who_has_it(cli: Cli, write_run:
     assert "There is room for it now" not in said
     document = cli("explain", "@last", "t0", "--json").json
     assert document["limits"] == [{"name": "db_limit", "max": 2, "taken": {holder: 2}}]
-    eventually(lambda: "the limit 'db_limit' lets 2 run at once" in cli("report", "--id", "@last").stdout)
+    eventually(
+        lambda: "your other runs take all of the limit 'db_limit', which is 2" in cli("report", "--id", "@last").stdout
+    )
     for word in ("second", "first"):
         assert cli("cancel", tmp_path / "submit" / word).returncode == 0
     eventually(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
@@ -92,7 +94,7 @@ def test_a_category_bounds_the_jobs_of_one_run(cli: Cli, write_run: WriteRun, tm
     ran = cli("submit", run_of(write_run, "only", text), "--wait")
     assert ran.returncode == 0, ran.stderr
     assert most_at_once(tmp_path / "signs") == 1
-    assert "1 of 1 job of the category 'heavy' run" in ran.stderr
+    assert "1 job of the category 'heavy' runs, and 'maxJobs' allows no more" in ran.stderr
     assert "should be limited" not in ran.stderr
 
 

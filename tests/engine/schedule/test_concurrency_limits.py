@@ -85,7 +85,7 @@ def test_a_limit_keeps_those_back_that_name_it_and_no_others(pool: Pool | None) 
     assert sorted(started(made)) == [0, 1, 2, 5, 6, 7, 8]
     assert started(made) == []
     assert bounds.limits.amounts_in_use == {"db_limit": 3}
-    assert bounds.describe_full(made.blocked_amounts()) == ["the limit 'db_limit' lets 3 run at once: 3 of this run do"]
+    assert bounds.describe_full(made.blocked_amounts()) == ["this run takes all of the limit 'db_limit', which is 3"]
     end(made, 1)
     assert started(made) == [3]
     for job in (0, 2, 3):
@@ -99,17 +99,23 @@ def test_what_other_runs_leave_is_all_there_is() -> None:
     bounds.limits.resize({"db_limit": 1})
     assert started(made) == [0]
     assert bounds.describe_full(made.blocked_amounts()) == [
-        "the limit 'db_limit' lets 3 run at once: 1 of this run do, and your other runs use the rest"
+        "this run takes 1 of the limit 'db_limit', which is 3, and your other runs take the rest"
     ]
     assert made.compute_limit_demand(bounds.limits, 0.0) == {"db_limit": 1}
+    made, bounds = scheduler([1], pool=None)
+    bounds.limits.resize({"db_limit": 0})
+    assert started(made) == []
+    assert bounds.describe_full(made.blocked_amounts()) == [
+        "your other runs take all of the limit 'db_limit', which is 3"
+    ]
 
 
 def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() -> None:
     made, bounds = scheduler([2, 2, 1, 1], pool=Pool({"cpus": 99}))
     assert sorted(started(made)) == [0, 2]
     assert set(bounds.describe_full(made.blocked_amounts())) == {
-        "the limit 'db_limit' lets 3 run at once: 3 of this run do",
-        "1 of 1 job of the category 'heavy' run",
+        "this run takes all of the limit 'db_limit', which is 3",
+        "1 job of the category 'heavy' runs, and 'maxJobs' allows no more",
     }
     end(made, 2)
     assert started(made) == [3]

@@ -98,6 +98,9 @@ class ConcurrencyLimits:
     def _describe(self, pool: Pool, name: str) -> str:
         most, taken = pool.capacity[name], pool.amounts_in_use[name]
         if pool is self.categories:
-            return f"{taken} of {count_noun(most, 'job')} of the category '{name.removeprefix(_CATEGORY)}' run"
-        others = "" if taken >= most else ", and your other runs use the rest"
-        return f"the limit '{name}' lets {most} run at once: {taken} of this run do{others}"
+            running = f"{count_noun(taken, 'job')} of the category '{name.removeprefix(_CATEGORY)}'"
+            return f"{running} {'runs' if taken == 1 else 'run'}, and 'maxJobs' allows no more"
+        limit = f"the limit '{name}', which is {most}"
+        if 0 < taken < most:
+            return f"this run takes {taken} of {limit}, and your other runs take the rest"
+        return f"{'this run takes' if taken else 'your other runs take'} all of {limit}"
