@@ -92,7 +92,7 @@ _BELOW = {
     "write_atomically",
 }
 """Functions of the door that can follow links above the folder they are given."""
-_IN_RUNS = ("app/submit/", "control/", "engine/", "services/")
+_IN_RUNS = ("app/submit/", "control/interventions", "control/re", "engine/", "services/")
 """Packages that write into run directories."""
 
 
