@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "config/profile/retry_rules.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "graph/pipeline/placeholders.py": "`local` is a keyword of the shell",
     "plan/job_commands.py": "`local` is a keyword of the shell",
-    "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
+    "sites/profile.py": "variables that schedulers set, also those that have no service here",
     "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",
     "world/runs/registry.py": "`~/.local/state` is a folder of the XDG specification",
 }

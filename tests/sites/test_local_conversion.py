@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.sites.local_conversion import SINGLE, convert_to_local
+from longshore.sites.requests import SINGLE, convert_to_local
 
 CAPACITY = {"cpus": 4, "memory": 16384 * MIB}
 

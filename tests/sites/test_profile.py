@@ -7,8 +7,7 @@ import pytest
 from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.host_match import host_matches, only_site
-from longshore.sites.profile import SiteProfile, profile_layer, resolve_profile
+from longshore.sites.profile import SiteProfile, host_matches, only_site, profile_layer, resolve_profile
 from longshore.world.read.yaml_text import parse_yaml
 
 

@@ -12,9 +12,8 @@ from longshore.contract.inventory import Association, Inventory, NodeGroup, Part
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 from longshore.sites.limits import SiteLimit
-from longshore.sites.partitions import PartitionRow
-from longshore.sites.profile_check import find_limit_problems, find_row_problems
-from longshore.sites.profile_text import profile_text
+from longshore.sites.profile import find_limit_problems, find_row_problems, profile_text
+from longshore.sites.requests import PartitionRow
 
 GIB = 1024 * MIB
 INVENTORY = Inventory(

@@ -10,7 +10,7 @@ from longshore.contract.context import Context, Problem
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB
-from longshore.sites.partitions import CPUS, NoPartitionError, PartitionRow, choose_partition
+from longshore.sites.requests import CPUS, NoPartitionError, PartitionRow, choose_partition
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

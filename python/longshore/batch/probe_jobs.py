@@ -14,8 +14,7 @@ from longshore.contract.inventory import Inventory
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import Job
-from longshore.sites.partitions import PartitionRow, choose_partition
-from longshore.sites.unmet_requests import find_unmet_requests
+from longshore.sites.requests import PartitionRow, choose_partition, find_unmet_requests
 
 
 def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, service_key: str) -> list[Problem]:

@@ -17,7 +17,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles, refuses_requeued
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.sites.partitions import PartitionRow, choose_partition
+from longshore.sites.requests import PartitionRow, choose_partition
 
 
 class ScriptWriter:

@@ -50,7 +50,7 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import Job, JobSettings
-from longshore.sites.unmet_requests import Unmet
+from longshore.sites.requests import Unmet
 from longshore.world.clock import Clock
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name

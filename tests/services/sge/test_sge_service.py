@@ -21,8 +21,8 @@ from longshore.model.workflow.workflow import Workflow
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.inventory import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.service import SgeService
-from longshore.sites.site_settings import executor_settings
-from longshore.sites.unmet_requests import find_unmet_requests
+from longshore.sites.profile import executor_settings
+from longshore.sites.requests import find_unmet_requests
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 

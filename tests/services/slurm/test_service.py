@@ -26,7 +26,7 @@ from longshore.model.workflow.workflow import Workflow
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
-from longshore.sites.site_settings import executor_settings
+from longshore.sites.profile import executor_settings
 from longshore.world.plugins import template_texts
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path

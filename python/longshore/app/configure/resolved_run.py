@@ -45,11 +45,10 @@ from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.tasks.file_identity import FileIdentity, FolderLinks
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
-from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits, job_ceilings
-from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
-from longshore.sites.site_settings import executor_settings, site_description
+from longshore.sites.profile import executor_settings, select_inherited, site_description
+from longshore.sites.requests import SINGLE
 from longshore.world.files.links import DiskLinks
 from longshore.world.host import user_folder
 from longshore.world.plugins import template_texts

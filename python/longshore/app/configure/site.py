@@ -31,19 +31,20 @@ from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
-from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits
 from longshore.sites.profile import (
     PROFILE_ONLY_KEYS,
     RENAMED_KEYS,
     ResolvedSiteProfile,
     SiteProfile,
+    host_matches,
+    only_site,
     parent_names,
     profile_layer,
     rename_keys,
     resolve_profile,
+    site_description,
 )
-from longshore.sites.site_settings import site_description
 from longshore.world.files.presence import can_see_folder
 from longshore.world.host import host_name
 from longshore.world.read.site_profiles import SiteFolderKind, SitePath

@@ -15,7 +15,7 @@ from longshore.errors import ConfigError, LongshoreError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import JobSettings
-from longshore.sites.partitions import PartitionRow, choose_partition
+from longshore.sites.requests import PartitionRow, choose_partition
 
 
 class AskedResources(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ from longshore.model.workflow.request import Request
 from longshore.plan.job_commands import fill_attempt, fill_command_attempt, full_command, shell_line, substitute_files
 from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
-from longshore.sites.inherited_environment import is_secret
+from longshore.sites.profile import is_secret
 from longshore.world.files.permissions import bounded_umask
 
 

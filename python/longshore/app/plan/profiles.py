@@ -39,11 +39,10 @@ from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.request_fit import lower_to_capacity
 from longshore.plan.transform import PER_JOB, compile_profiles
-from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
-from longshore.sites.local_conversion import convert_to_local
 from longshore.sites.pilots import SHORT_JOB_S
-from longshore.sites.site_settings import site_description
+from longshore.sites.profile import launch_line, setup_lines, site_description
+from longshore.sites.requests import convert_to_local
 from longshore.world.runs.label_history import read_history
 
 LAUNCH_KEYS: Final = ("launcher", CONTAINER)

@@ -25,9 +25,8 @@ from longshore.errors import CodeRefusedError, ConfigError, ServiceError, Unknow
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.sites.partitions import PartitionRow
-from longshore.sites.profile import SiteProfile
-from longshore.sites.profile_check import find_limit_problems, find_row_problems
+from longshore.sites.profile import SiteProfile, find_limit_problems, find_row_problems
+from longshore.sites.requests import PartitionRow
 from longshore.world.files.presence import current_directory
 from longshore.world.read.site_profiles import SiteFile, SitePath
 

@@ -18,7 +18,7 @@ from longshore.contract.capabilities import SiteAccess
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import FilesError, UnknownServiceError, UnreachableError, UsageError
-from longshore.sites.profile_text import profile_text
+from longshore.sites.profile import profile_text
 from longshore.world.files.atomic import create_file
 from longshore.world.files.folder import make_folders
 from longshore.world.files.presence import current_directory

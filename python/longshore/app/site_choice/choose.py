@@ -23,8 +23,7 @@ from longshore.contract.site_selection import SelectionSettings, SiteCandidate, 
 from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
 from longshore.model.sites.site_decision import CandidateRecord, SiteDecision, UnmetRecord
 from longshore.model.sites.site_state import SiteClaim, SiteState, SiteValue
-from longshore.sites.match.graph_search import needed_totals
-from longshore.sites.match.match import find_unmet
+from longshore.sites.match import find_unmet, needed_totals
 from longshore.world.runs.site_states import changing_states, claim_site, read_site_states, withdraw_claims
 
 _MOST_NAMED: Final = 3

@@ -13,7 +13,7 @@ from longshore.app.site_choice.settings import ChoiceSettings, read_choice_setti
 from longshore.app.site_choice.site_facts import KnownCandidate, read_candidate
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
-from longshore.sites.match.match import RunNeeds
+from longshore.sites.match import RunNeeds
 from longshore.world.read.site_profiles import SitePath
 
 

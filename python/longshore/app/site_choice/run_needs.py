@@ -15,7 +15,7 @@ from longshore.config.values.merge import LayerRank, make_layer, map_items
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import Request
 from longshore.plan.transform import PER_JOB
-from longshore.sites.match.match import JobNeed, RunNeeds
+from longshore.sites.match import JobNeed, RunNeeds
 
 _DEFAULTED: Final = {"requestMemory": "memory_b", "requestDisk": "disk_b", "requestWalltime": "walltime_s"}
 

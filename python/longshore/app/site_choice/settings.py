@@ -16,8 +16,7 @@ from longshore.contract.site_selection import SelectionAlgorithm, SelectionSetti
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.origin import Origin
-from longshore.sites.match.job_specification import read_job_specification
-from longshore.sites.match.requirements import read_requires
+from longshore.sites.job_specification import read_job_specification, read_requires
 from longshore.world.plugins import SITE_GRAPHS, SITE_MATCH, SITE_SELECTION, all_plugins, find_plugin
 from longshore.world.read.yaml_includes import read_yaml
 

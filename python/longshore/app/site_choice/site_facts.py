@@ -20,8 +20,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.sites.site_state import SiteValue
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
-from longshore.sites.match.match import SiteFacts
-from longshore.sites.match.resource_graph import read_resource_graph
+from longshore.sites.match import SiteFacts
+from longshore.sites.resource_graph import read_resource_graph
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.cache_folder import bound_cache
 from longshore.world.files.folder import make_folders

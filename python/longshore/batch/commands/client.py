@@ -20,7 +20,7 @@ from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId, fin
 from longshore.batch.submit_replies import SubmitOutcome
 from longshore.contract.context import Unreachable
 from longshore.errors import SubmissionRefusedError
-from longshore.sites.inherited_environment import InheritRule, select_inherited
+from longshore.sites.profile import InheritRule, select_inherited
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.query_cache import CachedAnswer, OwnTroubleError, cached_answer
 from longshore.world.processes.rate_limit import RateLimit
@@ -48,7 +48,7 @@ class BatchClient:
     """The programs of a workload manager, for one cluster.
 
     `setup` holds lines of shell that run before each program, such as ``module load``. `inherit` selects the
-    variables that jobs inherit; see `longshore.sites.inherited_environment.select_inherited`.
+    variables that jobs inherit; see `longshore.sites.profile.select_inherited`.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from longshore.batch.jobs import ClusterFacts
 from longshore.contract.inventory import Association, Inventory, PartitionState, Qos
 from longshore.model.wording import count_noun
 from longshore.model.workflow.allocation import Allocation
-from longshore.sites.unmet_requests import Unmet, find_unmet_requests, unknown_name
+from longshore.sites.requests import Unmet, find_unmet_requests, unknown_name
 
 
 def find_name_errors(names: ConfiguredNames, inventory: Inventory) -> Iterator[Unmet]:

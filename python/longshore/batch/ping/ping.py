@@ -22,7 +22,7 @@ from longshore.contract.inventory import Inventory, PartitionState
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.request import Request
-from longshore.sites.unmet_requests import Unmet, find_unmet_requests
+from longshore.sites.requests import Unmet, find_unmet_requests
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 

@@ -15,7 +15,7 @@ from longshore.model.workflow.job import Job
 from longshore.services.sge.inventory import listed_names
 from longshore.services.sge.options import SERVICE, SgeMap
 from longshore.services.sge.parse import lines_at
-from longshore.sites.unmet_requests import Unmet, unknown_name
+from longshore.sites.requests import Unmet, unknown_name
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

@@ -22,7 +22,7 @@ from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs, pilot_que
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.load import parse_load
 from longshore.services.sge.options import SERVICE
-from longshore.sites.unmet_requests import Unmet
+from longshore.sites.requests import Unmet
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

@@ -10,7 +10,7 @@ from longshore.errors import ConfigError
 from longshore.plan.job_commands import add_launcher, add_setup
 from longshore.services.slurm.extensions.launcher import launcher_line
 from longshore.services.slurm.service import SlurmService
-from longshore.sites.job_setup import launch_line
+from longshore.sites.profile import launch_line
 
 
 def test_none_is_none() -> None:

@@ -16,7 +16,7 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.render import quoting
-from longshore.sites.inherited_environment import is_excluded
+from longshore.sites.profile import is_excluded
 
 SETTINGS_KEY: Final = "htcondor"
 """Key of the service's settings map."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.sites.match.versions import is_in_range, parse_version
+from longshore.sites.match import is_in_range, parse_version
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.contract.site_selection import SelectionSettings, SiteCandidate
-from longshore.sites.select.algorithms import (
+from longshore.sites.select import (
     load_of,
     select_cheapest,
     select_fastest_start,

@@ -10,13 +10,10 @@ from longshore.config.values.merge import to_node
 from longshore.contract.site_match import UnmetNeed
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
+from longshore.sites.job_specification import read_job_specification, read_requires
 from longshore.sites.limits import read_limits
-from longshore.sites.match.algorithms import match_field, match_range
-from longshore.sites.match.graph_search import search_graph
-from longshore.sites.match.job_specification import read_job_specification
-from longshore.sites.match.match import JobNeed, RunNeeds, SiteFacts, find_unmet
-from longshore.sites.match.requirements import read_requires
-from longshore.sites.match.resource_graph import read_resource_graph
+from longshore.sites.match import JobNeed, RunNeeds, SiteFacts, find_unmet, match_field, match_range, search_graph
+from longshore.sites.resource_graph import read_resource_graph
 
 ALGORITHMS = {"match": match_field, "range": match_range}
 GRAPH = read_resource_graph(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import ConfigError
-from longshore.sites.select.expression import Expression, UndefinedNameError
+from longshore.sites.select import Expression, UndefinedNameError
 
 NAMES: dict[str, float | str] = {"a": 3.0, "b": 0.0, "free": 5, "name": "gpu", "long_name": 2.5}
 

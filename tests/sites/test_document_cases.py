@@ -9,10 +9,9 @@ import yaml
 
 from longshore.config.values.merge import to_node
 from longshore.origin import Origin
-from longshore.sites.match.algorithms import match_field, match_range
-from longshore.sites.match.graph_search import search_graph
-from longshore.sites.match.job_specification import read_job_specification
-from longshore.sites.match.resource_graph import read_resource_graph
+from longshore.sites.job_specification import read_job_specification
+from longshore.sites.match import match_field, match_range, search_graph
+from longshore.sites.resource_graph import read_resource_graph
 
 ALGORITHMS = {"match": match_field, "range": match_range}
 

@@ -1,15 +1,65 @@
-"""Reads resource graphs in JSON Graph Format, as schedulers write them: nodes with metadata, and edges."""
+"""Reads the resource graph of a profile, in its nested form or in JSON Graph Format, with equal vertices as one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from longshore.contract.site_match import Metadata, Vertex
+import msgspec
+
+from longshore.config.values.quantities import parse_count
+from longshore.contract.site_match import Metadata, ResourceGraph, Vertex
 from longshore.errors import ConfigError
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
-from longshore.sites.match.vertex_pool import VertexPool
+
+# Makes resource graphs bottom-up: equal vertices become one with a count.
+
+
+class VertexPool:
+    """Vertices of one graph, each kind once."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[object, Vertex] = {}
+
+    def make(
+        self,
+        kind: str,
+        size: int,
+        subsystems: Mapping[str, tuple[Metadata, ...]],
+        children: Iterable[tuple[Vertex, int]],
+    ) -> Vertex:
+        """Return the vertex with these properties; `children` are vertices of this pool, and how many of each."""
+        counts: dict[int, int] = {}
+        firsts: dict[int, Vertex] = {}
+        for child, count in children:
+            firsts.setdefault(id(child), child)
+            counts[id(child)] = counts.get(id(child), 0) + count
+        frozen = msgspec.json.encode(subsystems, order="sorted") if subsystems else b""
+        key = (kind, size, frozen, frozenset(counts.items()))
+        if key not in self._kinds:
+            below = tuple(msgspec.structs.replace(child, count=counts[place]) for place, child in firsts.items())
+            self._kinds[key] = Vertex(type=kind, size=size, subsystems=subsystems, children=below)
+        return self._kinds[key]
+
+
+def make_graph(root: Vertex) -> ResourceGraph:
+    """Return the graph of a root, with its totals and the names of its subsystems."""
+    totals: Counter[str] = Counter()
+    names: set[str] = set()
+    waiting = [(root, 1)]
+    while waiting:
+        vertex, times = waiting.pop()
+        totals[vertex.type] += times * vertex.count * vertex.size
+        names.update(vertex.subsystems)
+        waiting += [(child, times * vertex.count) for child in vertex.children]
+    return ResourceGraph(root=root, totals=dict(totals), subsystems=frozenset(names))
+
+
+# Reads resource graphs in JSON Graph Format, as schedulers write them: nodes with metadata, and edges.
+
 
 _CONTAINS: Final = "contains"
 _MAX_DEPTH: Final = 50
@@ -175,3 +225,83 @@ def _size_of(node: str, metadata: Mapping[str, Any]) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size < 2**63:
         raise ConfigError(f"the 'size' of the node '{node}' of the resource graph must be a whole number from 1 on")
     return size
+
+
+# Reads the resource graph of a profile: its nested form, or JSON Graph Format.
+
+
+_KEYS: Final = ("type", "count", "size", "with", "subsystems")
+_ROOT_TYPE: Final = "cluster"
+
+
+def read_resource_graph(value: YamlValue, subsystem_graphs: Mapping[str, YamlValue] | None = None) -> ResourceGraph:
+    """Read a graph in either form.
+
+    `subsystem_graphs` has a graph in JSON Graph Format per subsystem, with edges from vertices of the first graph.
+    Raises `ConfigError` if a graph is wrong.
+    """
+    pool = VertexPool()
+    if isinstance(value, dict) and "graph" in value:
+        return make_graph(read_json_graph(value, subsystem_graphs or {}, pool))
+    if subsystem_graphs:
+        raise ConfigError("graphs of subsystems belong to a graph in JSON Graph Format, which has 'graph' at its top")
+    root, _ = _read_vertex(value, {}, pool, 0)
+    return make_graph(root)
+
+
+def _read_vertex(
+    value: YamlValue, inherited: Mapping[str, tuple[Metadata, ...]], pool: VertexPool, depth: int
+) -> tuple[Vertex, int]:
+    """Read a vertex and its count; subsystems hold for all vertices below it."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"a vertex of 'resourceGraph' must be a map, not {quote_value(value)}")
+    for key in value:
+        if key not in _KEYS:
+            hint = did_you_mean(key, _KEYS, likeness=NAME_LIKENESS) or name_all(_KEYS)
+            raise ConfigError(f"a vertex of 'resourceGraph' has no key '{key}'", hint=hint)
+    if depth > _MAX_DEPTH:
+        raise ConfigError(f"'resourceGraph' is nested more than {_MAX_DEPTH} times")
+    kind = value.get("type", _ROOT_TYPE if depth == 0 else None)
+    if not isinstance(kind, str) or not kind:
+        raise ConfigError("a vertex of 'resourceGraph' must have a 'type', such as node or core")
+    below = value.get("with") or []
+    if not isinstance(below, list):
+        raise ConfigError(f"'with' in 'resourceGraph' must be a list, not {quote_value(below)}")
+    subsystems = {**inherited, **_read_subsystems(value.get("subsystems"), inherited)}
+    children = [_read_vertex(item, subsystems, pool, depth + 1) for item in below]
+    count, size = (parse_count(value.get(key, 1), f"resourceGraph.{key}", least=1) for key in ("count", "size"))
+    return pool.make(kind, size, subsystems, children), count
+
+
+def _read_subsystems(
+    value: YamlValue, inherited: Mapping[str, tuple[Metadata, ...]]
+) -> dict[str, tuple[Metadata, ...]]:
+    """Read the members of each subsystem: a list of maps, or a map of versions."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"'subsystems' in 'resourceGraph' must be a map, not {quote_value(value)}")
+    found: dict[str, tuple[Metadata, ...]] = {}
+    for name, members in value.items():
+        if isinstance(members, dict):
+            listed: list[YamlValue] = [{"name": each, "version": version} for each, version in members.items()]
+        elif isinstance(members, list):
+            listed = [{"name": each} if isinstance(each, str) else each for each in members]
+        else:
+            listed = [members]
+        found[name] = (*inherited.get(name, ()), *(_read_member(name, member) for member in listed))
+    return found
+
+
+def _read_member(subsystem: str, member: YamlValue) -> Metadata:
+    if not isinstance(member, dict):
+        raise ConfigError(
+            f"a member of the subsystem '{subsystem}' must be a name or a map, not {quote_value(member)}",
+            hint="For example 'software: {stack: \"0.5.2\"}' or 'io: [{type: shm}]'.",
+        )
+    if isinstance(member.get("version"), float):
+        raise ConfigError(
+            f"the version {member['version']} in the subsystem '{subsystem}' must be text",
+            hint="Write it in quotation marks: as a number, 2024.10 is 2024.1.",
+        )
+    return {key: str(value) if key == "version" else value for key, value in member.items()}

@@ -9,9 +9,8 @@ from longshore.config.values.merge import to_node
 from longshore.contract.site_match import JobSpecification, Requirement
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.match.algorithms import match_field, match_range
-from longshore.sites.match.job_specification import read_job_specification
-from longshore.sites.match.requirements import read_requires
+from longshore.sites.job_specification import read_job_specification, read_requires
+from longshore.sites.match import match_field, match_range
 
 ALGORITHMS = {"match": match_field, "range": match_range}
 RESOURCES = "version: 1\nresources: [{type: node, count: 2, with: [{type: slot, label: s, with: [{type: core}]}]}]\n"

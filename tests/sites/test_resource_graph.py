@@ -8,7 +8,7 @@ import pytest
 
 from longshore.contract.site_match import Vertex
 from longshore.errors import ConfigError
-from longshore.sites.match.resource_graph import read_resource_graph
+from longshore.sites.resource_graph import read_resource_graph
 
 NESTED = {
     "subsystems": {"software": {"stack": "0.5.2"}},

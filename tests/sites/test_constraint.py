@@ -8,8 +8,7 @@ import pytest
 
 from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
 from longshore.errors import ConfigError
-from longshore.sites.select.constraint import select_by_constraint
-from longshore.sites.select.priorities import priority_warnings, read_priorities
+from longshore.sites.select import priority_warnings, read_priorities, select_by_constraint
 
 A = {"cost_per_node_hour": 3.0, "nodes_free": 20.0, "memory_per_node": 200.0}
 B = {"cost_per_node_hour": 1.0, "nodes_free": 5.0, "memory_per_node": 400.0}

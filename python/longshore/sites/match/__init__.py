@@ -1,1 +1,0 @@
-"""Matches sites with requests: limits, partitions, resource graphs and subsystems (pure)."""

@@ -1,1 +1,0 @@
-"""Selects one of the sites that match, by its state (pure)."""
