@@ -36,9 +36,9 @@ from longshore.app.inspect.registry import AdoptResult, ForgottenRun
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.stage_results import StageResult
 from longshore.app.submit.stages import Stage
-from longshore.config.lint.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
-from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import to_node
+from longshore.config.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
+from longshore.config.merge import to_node
+from longshore.config.schema import Finding, Severity
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.control.documents import restart_document

@@ -13,7 +13,7 @@ from longshore.app.configure.configuration import Draft, read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_configuration
 from longshore.app.configure.user_functions import call_builtin_or_imported
-from longshore.config.values.bps_eval import FunctionCall
+from longshore.config.interpolate import FunctionCall
 from longshore.errors import ConfigError
 
 

@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from longshore.config.profile.combine import ClusterProfile
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import Layer, LayerRank, merge_layers
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.combine import ClusterProfile
+from longshore.config.interpolate import Scope
+from longshore.config.merge import Layer, LayerRank, merge_layers
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag

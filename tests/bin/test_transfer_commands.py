@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.config.profile.staging import read_staging
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
+from longshore.config.staging import read_staging
 from longshore.origin import Origin
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-stage"

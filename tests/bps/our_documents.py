@@ -13,8 +13,8 @@ from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import RecordingProgress
 from longshore.app.submit.stages import StageRecord, advance_run
 from longshore.app.submit.transform import RunPlan
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.search import Config
 from longshore.errors import LongshoreError
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.job import Job, JobSettings

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import longshore.services
 from longshore.app.configure.schemas import configuration_schema
-from longshore.config.values.merge import Layer, LayerRank
+from longshore.config.merge import Layer, LayerRank
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.config.lint.bps_aliases import add_intended_keys
-from longshore.config.lint.lint import lint
-from longshore.config.lint.schema_check import Finding
-from longshore.config.lint.section_checks import BpsDefaultService
-from longshore.config.lint.variable_checks import LintContext
-from longshore.config.values.merge import Layer, LayerRank, make_layer, merge_layers
-from longshore.config.values.search import Config
+from longshore.config.lint import BpsDefaultService, add_intended_keys, lint
+from longshore.config.lint_variables import LintContext
+from longshore.config.merge import Layer, LayerRank, make_layer, merge_layers
+from longshore.config.schema import Finding
+from longshore.config.search import Config
 from longshore.world.read.yaml_text import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()

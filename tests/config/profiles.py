@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import Layer, LayerRank, merge_layers
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.merge import Layer, LayerRank, merge_layers
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
 from longshore.world.read.yaml_text import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}

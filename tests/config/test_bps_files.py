@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.app.submit.lint_file import lint_file
-from longshore.config.lint.schema_check import Severity
+from longshore.config.schema import Severity
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "bps"
 SERVICE = "no 'wmsServiceClass' is named: BPS would use HTCondor here"

@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
-from longshore.config.lint.schema_check import check_schema, find_unknown_keys
-from longshore.config.values.merge import merge_layers
-from longshore.config.values.scope import DEFAULT_SCOPE
-from longshore.config.values.search import Config
+from longshore.config.interpolate import DEFAULT_SCOPE
+from longshore.config.merge import merge_layers
+from longshore.config.schema import check_schema, find_unknown_keys
+from longshore.config.search import Config
 from longshore.world.read.yaml_text import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"

@@ -10,14 +10,13 @@ from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
 from longshore.app.configure.service_lookup import default_service
-from longshore.config.lint.schema_check import check_schema
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_map, plain_value
-from longshore.config.values.quantities import parse_pool
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
-from longshore.config.values.templates import Template
+from longshore.config.interpolate import Scope
+from longshore.config.merge import Layer, LayerRank, Node, merge_layers, plain_map, plain_value
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.quantities import parse_pool
+from longshore.config.schema import check_schema
+from longshore.config.search import Config
+from longshore.config.templates import Template
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.world.read.yaml_includes import read_yaml

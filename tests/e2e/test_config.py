@@ -18,8 +18,8 @@ from tests.workflows import WriteRun
 from longshore.app.configure.configuration import read_draft
 from longshore.cli.run.submit import command as submit
 from longshore.cli.setup import config
-from longshore.config.values.merge import LayerRank, make_layer
-from longshore.config.values.scope import Scope
+from longshore.config.interpolate import Scope
+from longshore.config.merge import LayerRank, make_layer
 from longshore.world.shipped_files import shipped_path
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"

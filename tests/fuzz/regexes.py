@@ -14,7 +14,7 @@ from tests.fuzz.kind import Files, Kind, Step
 
 from longshore.app import api
 from longshore.app.inspect.fields import parse_filters
-from longshore.config.profile.retry_rules import parse_regex
+from longshore.config.retries import parse_regex
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.user_regex import RegexError, compile_regex

@@ -12,7 +12,7 @@ from typing import Any
 from longshore.app.configure.schemas import site_schema
 from longshore.batch.ping.ping import MISSING_INFORMATION
 from longshore.batch.settings import KIT_KEYS
-from longshore.config.profile.buildtest_status import LSF_STATES
+from longshore.config.retries import LSF_STATES
 from longshore.services.lsf.options import SITE_NAMES
 from longshore.services.lsf.parse_jobs import STORED_FIELDS, TEXT_FIELDS
 from longshore.services.lsf.states import HOPELESS, REASONS, STATES

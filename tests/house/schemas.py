@@ -9,15 +9,14 @@ import ast
 import importlib
 import inspect
 import json
-import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from tests.house.source_trees import MODULES, PACKAGE
 
-from longshore.app import documents
 from longshore.app.documents.document import Document
 from longshore.app.documents.error import ErrorDocument
 from longshore.app.documents.run import CountsEntry
@@ -40,8 +39,10 @@ def text(schema: dict[str, Any]) -> str:
 
 def _documents() -> Iterator[tuple[str, type[msgspec.Struct]]]:
     """Every record that is a whole document, with its kind."""
-    for module in pkgutil.iter_modules(documents.__path__):
-        importlib.import_module(f"{documents.__name__}.{module.name}")
+    for path in MODULES:
+        words = path.relative_to(PACKAGE).with_suffix("").parts
+        if "documents" in words and words[-1] != "__init__":
+            importlib.import_module(".".join(("longshore", *words)))
     yield "error", ErrorDocument
     kinds = [Document]
     for document in kinds:

@@ -12,8 +12,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 
 EXCEPTIONS = {
     "app/configure/resolved_run.py": "reads a text, which has no other errors",
-    "config/values/arithmetic.py": "evaluates arithmetic",
-    "config/values/bps_eval.py": "evaluates a literal of Python",
+    "config/interpolate.py": "evaluates arithmetic, and a literal of Python",
     "graph/formats/json_lines.py": "has words for each kind of error",
     "graph/formats/wfformat.py": "has words for each kind of error",
     "graph/query/tables.py": "has words for each kind of error",

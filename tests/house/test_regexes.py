@@ -8,8 +8,8 @@ from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
 EXCEPTIONS = {
     "batch/submit_replies.py": "tables of dialects: what error messages mean",
-    "config/lint/fast_schema.py": "patterns of our schemas and of a plug-in's",
-    "config/lint/secrets.py": "made of an escaped text, without a way back",
+    "config/schema.py": "patterns of our schemas and of a plug-in's",
+    "config/secrets.py": "made of an escaped text, without a way back",
     "graph/query/conditions.py": "made of a glob, without a way back",
     "graph/query/file_patterns.py": "made of a glob, without a way back",
     "model/user_regex.py": "the one function",

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import compile_profile
-from longshore.config.select.ordering_rules import OrderingRule
-from longshore.config.values.merge import to_node
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.merge import to_node
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.config.select import OrderingRule
 from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import to_node
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.merge import to_node
+from longshore.config.profile import compile_profile
+from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command, Task, TaskGraph

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.plan.graphs import graph, workflow_of
 
-from longshore.config.select.ordering_rules import OrderingRule
+from longshore.config.select import OrderingRule
 from longshore.contract.clustering import ClusteringSettings, Start
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.lines.workflow_codec import decode_header, decode_job, workflow_lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.plan.graphs import graph, workflow_of
 
-from longshore.config.profile.final_job import WhenRun, read_final_commands, read_when_run
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.values.merge import LayerRank, make_layer, merge_layers
-from longshore.config.values.scope import DEFAULT_SCOPE
-from longshore.config.values.search import INIT_LABEL, Config
+from longshore.config.final_job import WhenRun, read_final_commands, read_when_run
+from longshore.config.interpolate import DEFAULT_SCOPE
+from longshore.config.merge import LayerRank, make_layer, merge_layers
+from longshore.config.profile import JobProfile
+from longshore.config.search import INIT_LABEL, Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.final_label import FINAL_LABEL

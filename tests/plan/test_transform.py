@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from tests.plan.graphs import workflow_of
 
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import to_node
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.merge import to_node
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.origin import Origin
 from longshore.sites.job_specification import read_job_specification
 from longshore.sites.match import match_field, match_range, search_graph

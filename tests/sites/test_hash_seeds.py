@@ -26,7 +26,7 @@ for _ in range(20):
     wrong += sum(constraint.select(steps).site != site for steps, site in constraint.WORKED)
 print(wrong)
 """
-MODULES = ("match/test_document_cases.py", "select/test_constraint.py")
+MODULES = ("test_document_cases.py", "test_constraint.py")
 
 
 @pytest.mark.full

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.contract.site_match import JobSpecification, Requirement
 from longshore.errors import ConfigError
 from longshore.origin import Origin

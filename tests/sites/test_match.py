@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.contract.site_match import UnmetNeed
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile, host_matches, only_site, profile_layer, resolve_profile

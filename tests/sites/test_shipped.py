@@ -12,7 +12,7 @@ from tests.house.site_reference import PAGE, page
 
 import longshore.services
 from longshore.app.configure.schemas import configuration_schema, profile_schema, site_schema
-from longshore.config.lint.schema_check import check_schema
+from longshore.config.schema import check_schema
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Node
+from longshore.config.merge import Node
 from longshore.errors import ConfigError
 from longshore.world.read.value_places import find_character
 from longshore.world.read.yaml_text import parse_yaml

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
     from longshore.app.verify.verify import VerifyResult
-    from longshore.config.lint.explain import KeyExplanation
-    from longshore.config.values.merge import Node
+    from longshore.config.explain import KeyExplanation
+    from longshore.config.merge import Node
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
     from longshore.control.archive import ArchiveResult

@@ -62,7 +62,7 @@ def note_secrets(source: _Source) -> None:
 def hide_read_secrets(text: str) -> str:
     """Mask the parts of a message that are secrets: of what the use case has read, or by their form."""
     # Imported late: what only looks at a run has no such message.
-    from longshore.config.lint.secrets import hide_secrets
+    from longshore.config.secrets import hide_secrets
 
     read = _READ.get()
     return hide_secrets(text, read.find() if read is not None else ())

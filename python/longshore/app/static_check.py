@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from longshore.config.lint.schema_check import Finding
+from longshore.config.schema import Finding
 from longshore.contract.context import Problem
 from longshore.errors import LongshoreError
 

@@ -15,7 +15,7 @@ from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.script_writer import engine_text
 from longshore.batch.settings import one_of, own_map
-from longshore.config.values.quantities import parse_walltime
+from longshore.config.quantities import parse_walltime
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path, lives

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
-from longshore.config.values.quantities import parse_bool, parse_walltime
+from longshore.config.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue

@@ -18,7 +18,7 @@ from lsst.ctrl.bps import (
 )
 
 from longshore.bps.import_orderings import OrderingCollector
-from longshore.config.values.templates import ATTEMPT_MARK, WMS_HINT, undelay_env
+from longshore.config.templates import ATTEMPT_MARK, WMS_HINT, undelay_env
 from longshore.errors import PreparationError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File

@@ -25,7 +25,7 @@ from longshore.bps.plugin_records import (
     recorded_jobs,
 )
 from longshore.bps.stored_workflow import FILE, store_workflow
-from longshore.config.values.templates import ATTEMPT_NAME
+from longshore.config.templates import ATTEMPT_NAME
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, JobSelection, RestartChanges

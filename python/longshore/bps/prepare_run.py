@@ -23,7 +23,7 @@ from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.app.submit.write_run import write_run
 from longshore.bps.import_workflow import import_workflow, with_environment
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError
 from longshore.model.workflow.job import JobSettings

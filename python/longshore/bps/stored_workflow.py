@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.templates import LESS_THAN
+from longshore.config.templates import LESS_THAN
 from longshore.contract.context import RunPaths
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, Scalar

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from click.shell_completion import CompletionItem
 
 from longshore.app import api
-from longshore.config.lint.schema_keys import find_choices, find_keys, takes_names
-from longshore.config.values.merge import map_items
-from longshore.config.values.part_sections import PART_SECTIONS
+from longshore.config.merge import map_items
+from longshore.config.schema import find_choices, find_keys, takes_names
+from longshore.config.search import PART_SECTIONS
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
-    from longshore.config.values.merge import Node
+    from longshore.config.merge import Node
 
 Items = Iterator[CompletionItem[str]]
 

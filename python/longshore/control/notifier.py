@@ -17,7 +17,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.report.report import ReportBuilder
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.runs.run_phase import find_life, find_phase
-from longshore.config.profile.notices import SECTION, no_rules_error, read_notices
+from longshore.config.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.context import RunPaths
 from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
 from longshore.engine.journal.chain import lives

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from longshore.config.values.templates import ATTEMPT_MARK, LESS_THAN
+from longshore.config.templates import ATTEMPT_MARK, LESS_THAN
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
-from longshore.config.select.ordering_rules import OrderingRule
+from longshore.config.select import OrderingRule
 from longshore.contract.clustering import Start
 from longshore.contract.context import Problem
 from longshore.errors import ConfigError, CycleError, PreparationError

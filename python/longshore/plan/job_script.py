@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.lint.secrets import secret_spans
+from longshore.config.secrets import secret_spans
 from longshore.model.tasks.task import Command
 from longshore.plan.job_commands import SHELL, command_argv, shell_assignment, shell_line
 

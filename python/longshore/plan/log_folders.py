@@ -9,7 +9,7 @@ from longshore.contract.context import file_name, log_path
 from longshore.model.tasks.task import DataId
 
 if TYPE_CHECKING:
-    from longshore.config.values.templates import Template
+    from longshore.config.templates import Template
 
 
 def attempt_log_path(template: str, index: int, name: str, label: str, attempt: int, *, tags: DataId) -> str:
@@ -36,6 +36,6 @@ def _folder(template: str, label: str, name: str, tags: DataId) -> str:
 @lru_cache(maxsize=8)
 def _parse_cached(template: str) -> Template:
     # Imported late: few runs have a template, and their reports need nothing else of it.
-    from longshore.config.values.templates import Template, split_fields
+    from longshore.config.templates import Template, split_fields
 
     return Template(split_fields(template))

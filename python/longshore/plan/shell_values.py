@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from longshore.config.profile.command_lines import ShellLine
-from longshore.config.values.shell_contexts import Quotation, ShellContext, is_value
-from longshore.config.values.templates import Template, format_value
+from longshore.config.command_lines import ShellLine
+from longshore.config.templates import Quotation, ShellContext, Template, format_value, is_value
 from longshore.plan.job_commands import quote_literal
 
 _MARK_NAME: Final = re.compile(r"\b(FILE|WMS):")

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.values.search import INIT_LABEL
-from longshore.config.values.templates import protect_text
+from longshore.config.profile import JobProfile
+from longshore.config.search import INIT_LABEL
+from longshore.config.templates import protect_text
 from longshore.errors import PreparationError
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import Job

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from longshore.config.profile.combine import ClusterProfile, combine_profiles
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.select.ordering_rules import OrderingRule
-from longshore.config.values.templates import Field, Template, split_fields
+from longshore.config.combine import ClusterProfile, combine_profiles
+from longshore.config.profile import JobProfile
+from longshore.config.select import OrderingRule
+from longshore.config.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition

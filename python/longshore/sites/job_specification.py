@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.merge import Node, map_items, plain_map, plain_value
-from longshore.config.values.quantities import parse_count
+from longshore.config.merge import Node, map_items, plain_map, plain_value
+from longshore.config.quantities import parse_count
 from longshore.contract.site_match import JobSpecification, MatchAlgorithm, Requirement, ResourceNeed
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
+from longshore.config.merge import Node, plain_value
+from longshore.config.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.suggestions import name_all
 from longshore.model.values import YamlValue

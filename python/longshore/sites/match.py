@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.config.values.quantities import parse_count
+from longshore.config.quantities import parse_count
 from longshore.contract.site_match import (
     GraphBackend,
     JobSpecification,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
+from longshore.config.merge import Node, plain_value
+from longshore.config.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import yaml
 
-from longshore.config.values.merge import Node, drop_deleted_keys, map_items, overlay
-from longshore.config.values.quantities import format_walltime, parse_memory, parse_walltime
-from longshore.config.values.search import Config
+from longshore.config.merge import Node, drop_deleted_keys, map_items, overlay
+from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
+from longshore.config.search import Config
 from longshore.contract.context import PingReport
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState
 from longshore.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Required, TypedDict
 
 import msgspec
 
-from longshore.config.values.quantities import format_walltime, parse_memory, parse_walltime
+from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState, Qos
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from longshore.config.values.quantities import parse_count
+from longshore.config.quantities import parse_count
 from longshore.contract.site_match import Metadata, ResourceGraph, Vertex
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all

@@ -10,7 +10,7 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import SilentProgress
 from longshore.app.site.ping import ping
 from longshore.app.submit.lint_file import lint_file
-from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError, UsageError
 
 OWN = "pipeline: {tasks: {one: {command: 'true'}}}\n"

@@ -9,7 +9,7 @@ import pytest
 from longshore.app.api import explain_values
 from longshore.app.configure.configuration import explain_keys, read_draft
 from longshore.cli.show.config import explain_text
-from longshore.config.lint.explain import KeyExplanation
+from longshore.config.explain import KeyExplanation
 from longshore.errors import UsageError
 
 PIPELINE = "pipeline: {tasks: {count: {command: 'true'}}}\n"

@@ -21,7 +21,7 @@ from longshore.app.site.check_site import check_site
 from longshore.app.site.ping import ping
 from longshore.app.site_choice.match_sites import match_sites
 from longshore.app.submit.lint_file import lint_file
-from longshore.config.lint.schema_check import Severity
+from longshore.config.schema import Severity
 from longshore.errors import CodeRefusedError, LongshoreError, UnknownServiceError
 
 PIPELINE = "pipeline: {tasks: {a: {command: 'true'}}}\n"

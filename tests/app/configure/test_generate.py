@@ -15,8 +15,8 @@ from longshore.app.configure.generate import generate
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import resolve_configuration
-from longshore.config.lint.schema_check import Finding
-from longshore.config.values.scope import Scope
+from longshore.config.interpolate import Scope
+from longshore.config.schema import Finding
 from longshore.errors import ConfigError
 
 MODULE = """

@@ -10,8 +10,8 @@ import pytest
 from longshore.app.configure.configuration import Draft, read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
-from longshore.config.lint.schema_check import Finding
-from longshore.config.values.scope import Scope
+from longshore.config.interpolate import Scope
+from longshore.config.schema import Finding
 from longshore.errors import ConfigError
 
 KEY = "queue"

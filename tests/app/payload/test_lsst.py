@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from longshore.app.payload.lsst import is_lsst, is_lsst_pipeline
-from longshore.config.values.merge import to_node
-from longshore.config.values.search import Config
+from longshore.config.merge import to_node
+from longshore.config.search import Config
 from longshore.origin import Origin
 
 FILES = {

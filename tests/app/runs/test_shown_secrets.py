@@ -19,7 +19,7 @@ from longshore.app.page.render import render_run_page
 from longshore.app.report.report import report_run
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.open_run import OpenRun
-from longshore.config.lint.secrets import HIDDEN
+from longshore.config.secrets import HIDDEN
 from longshore.model.run.event import Ended
 
 CONFIG = "myToken: hunter2-x\nqueue: hunter2-x\ncommand: [sh, --password, abc77zz]\nurl: sftp://ada:geheim@h\n"

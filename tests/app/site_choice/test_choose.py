@@ -24,7 +24,7 @@ from longshore.app.submit.stages import Stage
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submitcmd import prepare_script, submit_script
-from longshore.config.lint.schema_check import Severity
+from longshore.config.schema import Severity
 from longshore.contract.context import RunPaths
 from longshore.contract.site_match import UnmetNeed
 from longshore.contract.site_selection import SiteSelection

@@ -9,7 +9,7 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app import api
-from longshore.config.lint.schema_check import Severity
+from longshore.config.schema import Severity
 from longshore.errors import LongshoreError
 
 TASKS: Final = "pipeline:\n  tasks:\n"

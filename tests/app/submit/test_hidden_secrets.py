@@ -12,7 +12,7 @@ from tests.app.progress_notes import ProgressNotes
 from longshore.app import api
 from longshore.app.progress import Progress, hide_read_secrets
 from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.config.lint.secrets import HIDDEN
+from longshore.config.secrets import HIDDEN
 from longshore.errors import LongshoreError
 
 SECRET: Final = "hunter2-x"  # noqa: S105 - of no account

@@ -16,7 +16,7 @@ from tests.depth import examples
 
 from longshore.app import api
 from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.config.lint.schema_check import Severity
+from longshore.config.schema import Severity
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError
 
 BASE: Final[dict[str, Any]] = yaml.safe_load(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.app import api
-from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.schema import Finding, Severity
 
 FILTER = """
 pipeline:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Node, plain_value, to_node
-from longshore.config.values.templates import substitute_values
+from longshore.config.merge import Node, plain_value, to_node
+from longshore.config.templates import substitute_values
 from longshore.errors import ConfigError, LongshoreError
 from longshore.graph.declaration.description import read_declaration
 from longshore.graph.declaration.imports import merge_imports, read_imports, select_imported, substitute_parameters

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.errors import ConfigError, GraphError, LongshoreError
 from longshore.graph.declaration.description import read_declaration
 from longshore.graph.dimensions.dimensions import column_resolver, read_dimensions, read_relations

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.errors import ConfigError
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
 from longshore.graph.query.tables import parse_csv

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.errors import GraphError
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, read_pipeline
 from longshore.model.tasks.file_identity import FEW, FileIdentity

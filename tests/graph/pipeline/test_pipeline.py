@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Node, plain_value, to_node
-from longshore.config.values.templates import Field, Template, split_fields
+from longshore.config.merge import Node, plain_value, to_node
+from longshore.config.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
 from longshore.graph.declaration.description import FileKind, read_declaration
 from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks

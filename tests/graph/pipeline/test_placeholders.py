@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import to_node
+from longshore.config.merge import to_node
 from longshore.errors import ConfigError
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, read_pipeline
 from longshore.graph.pipeline.placeholders import CommandContext

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.config.profile.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
+from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf

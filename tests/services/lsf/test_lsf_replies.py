@@ -13,7 +13,7 @@ from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
-from longshore.config.profile.buildtest_status import LSF_STATES
+from longshore.config.retries import LSF_STATES
 from longshore.contract.context import Unreachable
 from longshore.model.run.states import Cause
 from longshore.services.lsf import parse_history, parse_jobs, replies

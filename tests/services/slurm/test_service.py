@@ -14,7 +14,7 @@ import longshore.services.slurm
 from longshore.app.configure.schemas import configuration_schema, site_schema
 from longshore.batch.check_settings import check_native_mode
 from longshore.batch.settings import KIT_KEYS
-from longshore.config.values.merge import plain_map
+from longshore.config.merge import plain_map
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.tasks.dag import Dag

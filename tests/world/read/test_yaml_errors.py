@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError
 from longshore.world.read.yaml_text import parse_yaml, read_document
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge_layers, plain_map, plain_value, to_node
+from longshore.config.merge import Layer, LayerRank, Marker, Node, merge_layers, plain_map, plain_value, to_node
 from longshore.errors import ConfigError, LongshoreError, UsageError
 from longshore.origin import Origin
 from longshore.world.read.set_options import parse_set_options

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from longshore.app.configure.configuration import Configuration
-from longshore.config.profile.final_job import WhenRun, final_command_nodes, read_when_run
-from longshore.config.values.merge import Node, map_items
-from longshore.config.values.search import INIT_LABEL
+from longshore.config.final_job import WhenRun, final_command_nodes, read_when_run
+from longshore.config.merge import Node, map_items
+from longshore.config.search import INIT_LABEL
 from longshore.errors import ConfigError
 from longshore.graph.pipeline.placeholders import CommandContext, ConfiguredCommand
 from longshore.model.workflow.final_label import FINAL_LABEL

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from longshore.app.acquire.named_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.static_check import LeftOutError, StaticCheck
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import Node
-from longshore.config.values.templates import Parts, Template, parts_text, plain_parts
+from longshore.config.interpolate import Interpolator
+from longshore.config.merge import Node
+from longshore.config.templates import Parts, Template, parts_text, plain_parts
 from longshore.errors import FilesError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files

@@ -14,10 +14,10 @@ from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
 from longshore.app.static_check import StaticCheck
-from longshore.config.profile.profile import REQUEST_KEYS
-from longshore.config.values.merge import Node, map_items
-from longshore.config.values.quantities import parse_count
-from longshore.config.values.templates import column_names, parts_text
+from longshore.config.merge import Node, map_items
+from longshore.config.profile import REQUEST_KEYS
+from longshore.config.quantities import parse_count
+from longshore.config.templates import column_names, parts_text
 from longshore.contract.context import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters

@@ -18,9 +18,9 @@ from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
 from longshore.app.static_check import LeftOutError
-from longshore.config.profile.command_lines import read_command_words
-from longshore.config.values.merge import PACKAGED_LAYERS, map_items
-from longshore.config.values.scope import Scope
+from longshore.config.command_lines import read_command_words
+from longshore.config.interpolate import Scope
+from longshore.config.merge import PACKAGED_LAYERS, map_items
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File

@@ -34,12 +34,11 @@ from longshore.app.configure.site import (
     unknown_site,
 )
 from longshore.app.payload.lsst import is_lsst, lsst_layer
-from longshore.config.lint.explain import KeyExplanation, explain_key
-from longshore.config.values.bps_eval import FunctionCaller
-from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, map_items, merge_over
-from longshore.config.values.quantities import parse_bool
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.explain import KeyExplanation, explain_key
+from longshore.config.interpolate import FunctionCaller, Scope
+from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, map_items, merge_over
+from longshore.config.quantities import parse_bool
+from longshore.config.search import Config
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import CodeRefusedError, ConfigError

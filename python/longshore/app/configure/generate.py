@@ -11,17 +11,16 @@ from msgspec.structs import replace
 from longshore.app.configure.configuration import Configuration, Draft, make_draft
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.user_functions import make_caller
-from longshore.config.lint.schema_check import Finding
-from longshore.config.values.bps_eval import GENERATE_HINT, GENERATE_KEY, FunctionCaller, parse_call
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, map_items, to_node
-from longshore.config.values.search import Config
+from longshore.config.interpolate import GENERATE_HINT, GENERATE_KEY, FunctionCaller, Interpolator, parse_call
+from longshore.config.merge import Layer, LayerRank, Marker, Node, map_items, to_node
+from longshore.config.schema import Finding
+from longshore.config.search import Config
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.origin import Origin
 
-_MAX_DEPTH: Final = 100
+_MAX_NESTED_CALLS: Final = 100
 
 
 def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Finding]]:
@@ -146,8 +145,8 @@ def _generated_layer(
 
 def _to_yaml_value(value: object, function: str, origin: Origin, steps: tuple[str, ...]) -> YamlValue:
     """Convert a returned value to plain maps, lists and scalars; raises `ConfigError` for other types."""
-    if len(steps) > _MAX_DEPTH:
-        raise ConfigError(f"'{function}' returns maps and lists more than {_MAX_DEPTH} deep", origin=origin)
+    if len(steps) > _MAX_NESTED_CALLS:
+        raise ConfigError(f"'{function}' returns maps and lists more than {_MAX_NESTED_CALLS} deep", origin=origin)
     if isinstance(value, Mapping):
         return {
             _check_key(key, function, origin): _to_yaml_value(each, function, origin, (*steps, str(key)))

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.secret_values import note_layers
 from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE, default_service
-from longshore.config.lint.bps_aliases import add_intended_keys
-from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import (
+from longshore.config.lint import add_intended_keys
+from longshore.config.merge import (
     Layer,
     LayerRank,
     LayerStack,
@@ -26,6 +25,7 @@ from longshore.config.values.merge import (
     map_items,
     with_origin,
 )
+from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema

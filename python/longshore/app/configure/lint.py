@@ -14,17 +14,20 @@ from longshore.app.configure.payload_names import PayloadNames, find_payload_nam
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
 from longshore.app.configure.site import is_described, raise_first_error, unknown_site
-from longshore.config.lint.lint import hide_secret_lines, keys_of_foreign_sites, lint, lint_unused_keys
-from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.lint.section_checks import (
+from longshore.config.interpolate import Scope
+from longshore.config.lint import (
     BpsDefaultService,
     find_choices,
     find_keys_of_other_services,
     find_sections_of_other_services,
+    hide_secret_lines,
+    keys_of_foreign_sites,
+    lint,
+    lint_unused_keys,
 )
-from longshore.config.lint.variable_checks import LintContext
-from longshore.config.values.merge import Node, map_items, plain_map
-from longshore.config.values.scope import Scope
+from longshore.config.lint_variables import LintContext
+from longshore.config.merge import Node, map_items, plain_map
+from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.world.plugins import CLUSTERING, built_in_plugins

@@ -10,11 +10,11 @@ import msgspec
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
-from longshore.config.lint.schema_check import variable_names
-from longshore.config.lint.section_checks import label_hint
-from longshore.config.lint.variable_checks import key_names
-from longshore.config.values.merge import Node, map_items
-from longshore.config.values.search import INIT_LABEL
+from longshore.config.lint import label_hint
+from longshore.config.lint_variables import key_names
+from longshore.config.merge import Node, map_items
+from longshore.config.schema import variable_names
+from longshore.config.search import INIT_LABEL
 from longshore.errors import LongshoreError, UsageError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.workflow.final_label import FINAL_LABEL

@@ -30,14 +30,14 @@ from longshore.app.configure.site import ResolvedSite, refuse_missing_scratch
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress, inform, warn
 from longshore.app.static_check import StaticCheck
-from longshore.config.lint.schema_check import Finding
-from longshore.config.lint.section_checks import find_choices
-from longshore.config.profile.notices import SECTION, read_notices
-from longshore.config.profile.retry_rules import ValueReader, parse_signals
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
-from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Interpolator
+from longshore.config.lint import find_choices
+from longshore.config.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
+from longshore.config.notices import SECTION, read_notices
+from longshore.config.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
+from longshore.config.retries import ValueReader, parse_signals
+from longshore.config.schema import Finding
+from longshore.config.search import Config
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError, ServiceError, SubmissionRefusedError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.configuration import Configuration
-from longshore.config.values.merge import PACKAGED_LAYERS
+from longshore.config.merge import PACKAGED_LAYERS
 from longshore.world.files.presence import can_see_file
 
 _PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.progress import note_secrets
-from longshore.config.lint.secrets import literal_secrets, may_have_secrets, secret_variables
-from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank
+from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank
+from longshore.config.secrets import literal_secrets, may_have_secrets, secret_variables
 from longshore.errors import ConfigError
 from longshore.world.files.read_file import read_file
 from longshore.world.read.yaml_text import read_document

@@ -12,9 +12,8 @@ import msgspec
 
 from longshore.app.configure.schemas import profile_schema, site_schema
 from longshore.app.configure.service_lookup import default_service, default_site_by_name, short_name
-from longshore.config.lint.schema_check import Finding, Severity, check_schema
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import (
+from longshore.config.interpolate import Interpolator, Scope
+from longshore.config.merge import (
     PACKAGED_LAYERS,
     Layer,
     LayerRank,
@@ -24,8 +23,8 @@ from longshore.config.values.merge import (
     plain_map,
     plain_value,
 )
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.schema import Finding, Severity, check_schema
+from longshore.config.search import Config
 from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.values import YamlValue

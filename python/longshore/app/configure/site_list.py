@@ -19,8 +19,7 @@ from longshore.app.configure.site import (
     unknown_site,
     why_disabled,
 )
-from longshore.config.lint.schema_check import check_schema
-from longshore.config.values.merge import (
+from longshore.config.merge import (
     LayerRank,
     LayerStack,
     Node,
@@ -30,7 +29,8 @@ from longshore.config.values.merge import (
     plain_map,
     plain_value,
 )
-from longshore.config.values.search import Config
+from longshore.config.schema import check_schema
+from longshore.config.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -8,8 +8,8 @@ from contextlib import redirect_stdout
 from typing import Final, TypeVar
 
 from longshore.app.configure.configuration import LOOK_HINT, Configuration
-from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
-from longshore.config.values.merge import Layer, Node, map_items
+from longshore.config.interpolate import FunctionCall, FunctionCaller
+from longshore.config.merge import Layer, Node, map_items
 from longshore.errors import CodeRefusedError, ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean, name_all
 from longshore.model.wording import quote_value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import DatedDocument, DocumentEntry
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.config.lint.secrets import hide_secrets
+from longshore.config.secrets import hide_secrets
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, JsonValue
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.config.lint.explain import KeyExplanation, OverriddenValue, StepKind
-from longshore.config.lint.schema_check import Severity
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.explain import KeyExplanation, OverriddenValue, StepKind
+from longshore.config.merge import Node, plain_value
+from longshore.config.schema import Severity
 from longshore.origin import Origin
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun, map_index_errors, open_run
 from longshore.app.submit.stages import advance_run
-from longshore.config.profile.final_job import WhenRun, read_when_run
-from longshore.config.values.search import INIT_LABEL
+from longshore.config.final_job import WhenRun, read_when_run
+from longshore.config.search import INIT_LABEL
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.config.lint.secrets import mask_secrets
+from longshore.config.secrets import mask_secrets
 from longshore.contract.capabilities import AllocationReader
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import ConfigError, LongshoreError

@@ -15,7 +15,7 @@ from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun
-from longshore.config.lint.secrets import (
+from longshore.config.secrets import (
     hide_secrets,
     hide_words,
     looks_secret,

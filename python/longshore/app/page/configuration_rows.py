@@ -9,8 +9,8 @@ from typing import Final
 from longshore.app.page.page_data import ConfigurationRow
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.fingerprint import read_recorded_values
-from longshore.config.lint.secrets import mask_secrets
-from longshore.config.values.merge import PACKAGED_LAYERS
+from longshore.config.merge import PACKAGED_LAYERS
+from longshore.config.secrets import mask_secrets
 from longshore.errors import RunUnreadableError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -9,7 +9,7 @@ from typing import Final
 from longshore.app.page.page_data import RerunCommand
 from longshore.app.report.from_snapshot import END_STATES
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun
-from longshore.config.lint.secrets import mask_secrets
+from longshore.config.secrets import mask_secrets
 from longshore.contract.capabilities import Amendable, Restartable
 from longshore.errors import LongshoreError
 from longshore.model.run.fingerprint import Fingerprint

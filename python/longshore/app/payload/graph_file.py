@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.merge import Node, plain_value
 from longshore.errors import LongshoreError
 from longshore.graph.formats.graph_file import read_graph_file, read_header
 from longshore.graph.formats.graph_lines import graph_lines

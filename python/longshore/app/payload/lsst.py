@@ -15,10 +15,10 @@ from longshore.app.payload.graph_file import holds_quanta
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.payload_format import QUANTUM_GRAPH, is_graph_file, source_of_file_name
 from longshore.app.payload.pipeline_imports import pipeline_node
-from longshore.config.values.merge import Layer, LayerRank, Node, map_items
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
-from longshore.config.values.templates import expand_env
+from longshore.config.interpolate import Scope
+from longshore.config.merge import Layer, LayerRank, Node, map_items
+from longshore.config.search import Config
+from longshore.config.templates import expand_env
 from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import read_imports
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.progress import Progress
-from longshore.config.values.merge import Node
+from longshore.config.merge import Node
 from longshore.model.tasks.task import TaskGraph
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.merge import Node, map_items
+from longshore.config.merge import Node, map_items
 from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import Import, merge_imports, read_imports, select_imported
 from longshore.world.read.yaml_includes import read_yaml

@@ -21,12 +21,11 @@ from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limit
 from longshore.app.plan.programs import COMMAND_KEY, JobProgram, job_programs, missing_programs
 from longshore.app.plan.system_limits import exceeded_argument_limits, overlong_paths
 from longshore.app.progress import Progress
-from longshore.config.lint.section_checks import find_unmatched_sections
-from longshore.config.lint.section_effects import find_ineffective_sections
-from longshore.config.profile.combine import ClusterProfile
-from longshore.config.profile.command_lines import ShellLine
-from longshore.config.values.merge import Node
-from longshore.config.values.shell_contexts import Quotation
+from longshore.config.combine import ClusterProfile
+from longshore.config.command_lines import ShellLine
+from longshore.config.lint import find_ineffective_sections, find_unmatched_sections
+from longshore.config.merge import Node
+from longshore.config.templates import Quotation
 from longshore.contract.context import Problem, RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.tasks.cluster import ClusteredGraph, Composition

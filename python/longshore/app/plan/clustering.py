@@ -16,10 +16,10 @@ from longshore.app.configure.run_identity import payload_identity
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.static_check import LeftOutError, StaticCheck
-from longshore.config.select.cluster_rules import parse_cluster_rules
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.quantities import parse_walltime
-from longshore.config.values.templates import Template, split_fields
+from longshore.config.interpolate import Interpolator
+from longshore.config.quantities import parse_walltime
+from longshore.config.select import parse_cluster_rules
+from longshore.config.templates import Template, split_fields
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.plan.clustering import dimension_template
 from longshore.app.progress import Progress
-from longshore.config.values.merge import PACKAGED_LAYERS
+from longshore.config.merge import PACKAGED_LAYERS
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph

@@ -18,13 +18,11 @@ from longshore.app.configure.resolved_run import (
 from longshore.app.configure.run_identity import payload_identity
 from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import Progress
-from longshore.config.profile.combine import ClusterProfile
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.profile.profile import REQUEST_KEYS, compile_profile
-from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
-from longshore.config.profile.staging import read_staging
-from longshore.config.values.merge import Node, map_items
-from longshore.config.values.scope import Scope
+from longshore.config.combine import ClusterProfile
+from longshore.config.interpolate import Scope
+from longshore.config.merge import Node, map_items
+from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
+from longshore.config.staging import read_staging
 from longshore.contract.capabilities import AllocationReader
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService

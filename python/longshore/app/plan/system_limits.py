@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.plan.programs import COMMAND_KEY
-from longshore.config.lint.secrets import hide_secrets
+from longshore.config.secrets import hide_secrets
 from longshore.contract.context import Problem
 from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import Command

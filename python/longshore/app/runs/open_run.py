@@ -78,7 +78,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def hide_secrets(self, text: str) -> str:
         """Mask the secrets in a text of the run that is shown, such as a reason or a command."""
-        from longshore.config.lint.secrets import hide_secrets
+        from longshore.config.secrets import hide_secrets
 
         return hide_secrets(text, self.secrets)
 

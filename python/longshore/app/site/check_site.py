@@ -16,9 +16,9 @@ from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.site import site_folders, site_profile
 from longshore.app.site.site_draft import site_overrides
-from longshore.config.lint.schema_check import Finding, Severity, check_schema
-from longshore.config.values.merge import Node, drop_paths, map_items
-from longshore.config.values.search import Config
+from longshore.config.merge import Node, drop_paths, map_items
+from longshore.config.schema import Finding, Severity, check_schema
+from longshore.config.search import Config
 from longshore.contract.context import PingReport, Problem, RunPaths
 from longshore.contract.inventory import Inventory
 from longshore.errors import CodeRefusedError, ConfigError, ServiceError, UnknownServiceError

@@ -18,7 +18,7 @@ from longshore.app.site_choice.loads import SiteLoads, needs_loads, query_loads
 from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.app.site_choice.site_facts import KnownCandidate
 from longshore.app.site_choice.site_waits import read_waits
-from longshore.config.values.scope import Scope
+from longshore.config.interpolate import Scope
 from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
 from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
 from longshore.model.sites.site_decision import CandidateRecord, SiteDecision, UnmetRecord

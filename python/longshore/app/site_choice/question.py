@@ -11,8 +11,8 @@ from longshore.app.configure.site import candidate_sites, candidates_of, site_fo
 from longshore.app.site_choice.run_needs import derive_needs
 from longshore.app.site_choice.settings import ChoiceSettings, read_choice_settings
 from longshore.app.site_choice.site_facts import KnownCandidate, read_candidate
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.search import Config
 from longshore.sites.match import RunNeeds
 from longshore.world.read.site_profiles import SitePath
 

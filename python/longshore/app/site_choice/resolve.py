@@ -22,8 +22,8 @@ from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import OnceProgress, Progress, QuietProgress, inform, warn
 from longshore.app.site_choice.choose import at_site, choose, no_site_error, withdraw
 from longshore.app.site_choice.question import SiteQuestion, ask_for_site
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.search import Config
 from longshore.errors import ConfigError, UnknownServiceError
 from longshore.model.sites.site_decision import SiteDecision
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.site_choice.settings import ChoiceSettings
-from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import LayerRank, make_layer, map_items
+from longshore.config.merge import LayerRank, make_layer, map_items
+from longshore.config.profile import compile_profile
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import Request
 from longshore.plan.transform import PER_JOB

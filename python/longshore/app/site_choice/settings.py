@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.merge import Node, map_items, plain_map, plain_value
-from longshore.config.values.quantities import parse_count, parse_walltime
-from longshore.config.values.search import Config
+from longshore.config.merge import Node, map_items, plain_map, plain_value
+from longshore.config.quantities import parse_count, parse_walltime
+from longshore.config.search import Config
 from longshore.contract.site_match import GraphBackend, JobSpecification, MatchAlgorithm, Requirement
 from longshore.contract.site_selection import SelectionAlgorithm, SelectionSettings
 from longshore.errors import ConfigError

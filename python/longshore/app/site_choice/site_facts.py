@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.configure.site import combine_limits, site_profile, why_disabled
-from longshore.config.values.merge import Node, map_items, overlay, plain_value
-from longshore.config.values.quantities import parse_pool
-from longshore.config.values.search import Config
+from longshore.config.merge import Node, map_items, overlay, plain_value
+from longshore.config.quantities import parse_pool
+from longshore.config.search import Config
 from longshore.contract.site_match import ResourceGraph
 from longshore.errors import ConfigError
 from longshore.model.decode_errors import DECODE_ERRORS

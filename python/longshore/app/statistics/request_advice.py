@@ -10,7 +10,7 @@ import msgspec
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.app.statistics.suggest_requests import LabelSuggestion, Usage, suggest_requests
-from longshore.config.values.part_sections import PART_SECTIONS
+from longshore.config.search import PART_SECTIONS
 from longshore.model.wording import count_noun
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.final_label import FINAL_LABEL

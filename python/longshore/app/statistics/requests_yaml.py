@@ -12,7 +12,7 @@ from typing import Final
 from longshore.app.output_file import require_parent, write_error
 from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, SuggestedValue
-from longshore.config.values.part_sections import PART_SECTIONS
+from longshore.config.search import PART_SECTIONS
 from longshore.errors import FilesError
 from longshore.model.wording import count_noun
 from longshore.model.workflow.request import MIB

@@ -17,9 +17,9 @@ from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
-from longshore.config.lint.secrets import looks_secret
-from longshore.config.values.bps_eval import GENERATE_KEY
-from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.interpolate import GENERATE_KEY
+from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.secrets import looks_secret
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.decode_errors import DECODE_ERRORS

@@ -24,9 +24,9 @@ from longshore.app.progress import hide_read_secrets
 from longshore.app.site_choice.choose import at_first_match
 from longshore.app.static_check import StaticCheck
 from longshore.app.submit.lint_payload import lint_payload
-from longshore.config.lint.schema_check import Finding, Severity, check_schema
-from longshore.config.lint.secrets import find_secrets
-from longshore.config.values.merge import map_items
+from longshore.config.merge import map_items
+from longshore.config.schema import Finding, Severity, check_schema
+from longshore.config.secrets import find_secrets
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin

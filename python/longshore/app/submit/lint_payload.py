@@ -19,7 +19,7 @@ from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.app.submit.submitcmd import LABEL as SCRIPT_LABEL
 from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import plan_run
-from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.schema import Finding, Severity
 from longshore.contract.context import Problem
 from longshore.errors import CodeRefusedError, FilesError, GraphError, LongshoreError
 from longshore.origin import Origin

@@ -14,8 +14,8 @@ from longshore.app.configure.layers import Layers, Overrides, read_layers
 from longshore.app.configure.service_lookup import default_service, find_service
 from longshore.app.progress import Progress
 from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.config.values.scope import Scope
-from longshore.config.values.search import Config
+from longshore.config.interpolate import Scope
+from longshore.config.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.world.processes.standby import end_standby
 from longshore.world.runs.find_run import run_of_this_job

@@ -21,10 +21,10 @@ from longshore.app.submit.shared_outputs import check_shared_outputs, planned_ou
 from longshore.app.submit.stages import advance_run, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
-from longshore.config.profile.command_lines import split_words
-from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import Node, map_items
-from longshore.config.values.search import Config
+from longshore.config.command_lines import split_words
+from longshore.config.interpolate import Interpolator
+from longshore.config.merge import Node, map_items
+from longshore.config.search import Config
 from longshore.errors import ConfigError, FilesError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File

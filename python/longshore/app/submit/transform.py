@@ -20,12 +20,12 @@ from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.plan.programs import JobProgram
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
-from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
-from longshore.config.profile.job_profile import JobProfile
-from longshore.config.select.ordering_rules import parse_ordering_rules
-from longshore.config.values.merge import Node
-from longshore.config.values.search import INIT_LABEL, SPECIAL_LABELS, Config
-from longshore.config.values.templates import ATTEMPT_MARK, ATTEMPT_NAME
+from longshore.config.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
+from longshore.config.merge import Node
+from longshore.config.profile import JobProfile
+from longshore.config.search import INIT_LABEL, SPECIAL_LABELS, Config
+from longshore.config.select import parse_ordering_rules
+from longshore.config.templates import ATTEMPT_MARK, ATTEMPT_NAME
 from longshore.errors import PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.run.input_files import ReusedJobs

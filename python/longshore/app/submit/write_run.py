@@ -16,8 +16,8 @@ from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
-from longshore.config.profile.notices import SECTION, read_notices
-from longshore.config.values.merge import plain_value
+from longshore.config.merge import plain_value
+from longshore.config.notices import SECTION, read_notices
 from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.engine.rundir.notice_log import encode_notice_rules

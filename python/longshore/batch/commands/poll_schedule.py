@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longshore.config.values.quantities import parse_walltime
+from longshore.config.quantities import parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 

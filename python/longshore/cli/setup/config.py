@@ -124,7 +124,7 @@ def lint(
     """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
     from longshore.app.documents.configuration import lint_document
     from longshore.cli.show.lint import lint_github, lint_text
-    from longshore.config.lint.schema_check import Severity
+    from longshore.config.schema import Severity
     from longshore.errors import ConfigError
 
     linted = api.lint(config_file, overrides, imports_code=imports_code)

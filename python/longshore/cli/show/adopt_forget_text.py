@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from longshore.cli.show.format import escape_controls
-from longshore.config.lint.secrets import hide_secrets
+from longshore.config.secrets import hide_secrets
 
 if TYPE_CHECKING:
     from longshore.app.inspect.registry import AdoptResult, ForgottenRun

@@ -9,8 +9,8 @@ from typing import Any, Final
 import yaml
 
 from longshore.cli.show.format import escape_controls
-from longshore.config.lint.explain import InterpolationStep, KeyExplanation, StepKind
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.explain import InterpolationStep, KeyExplanation, StepKind
+from longshore.config.merge import Node, plain_value
 from longshore.origin import Origin
 
 _NO_WRAP: Final = 10**9

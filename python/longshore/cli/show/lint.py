@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.show.format import escape_controls
-from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.schema import Finding, Severity
 
 if TYPE_CHECKING:
     from longshore.app.configure.lint import LintResult

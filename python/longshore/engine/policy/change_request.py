@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
+from longshore.config.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import UsageError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow.request import Request

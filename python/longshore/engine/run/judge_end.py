@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.templates import Template, split_fields
+from longshore.config.templates import Template, split_fields
 from longshore.contract.context import RunPaths
 from longshore.engine.policy.output_rules import drop_look, judge_outputs
 from longshore.engine.policy.success_rules import (

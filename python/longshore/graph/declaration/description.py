@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
-from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
-from longshore.config.values.search import SPECIAL_LABELS
+from longshore.config.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
+from longshore.config.search import SPECIAL_LABELS
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
-from longshore.config.values.templates import split_fields, substitute_values
+from longshore.config.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.templates import split_fields, substitute_values
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import (
     check_identifier,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from longshore.config.values.merge import Node
+from longshore.config.merge import Node
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import read_names, unknown_name
 from longshore.origin import Origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.merge import Node, drop_deleted_keys, plain_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import (
     PIPELINE_KEYS,

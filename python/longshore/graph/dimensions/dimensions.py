@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from longshore.config.values.merge import Node
-from longshore.config.values.quoting import quote_node, quoting_hint
+from longshore.config.merge import Node
+from longshore.config.quantities import quote_node, quoting_hint
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.declaration.description import (
     DimensionEntry,

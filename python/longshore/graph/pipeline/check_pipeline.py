@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from longshore.config.values.merge import Node
-from longshore.config.values.templates import column_names
+from longshore.config.merge import Node
+from longshore.config.templates import column_names
 from longshore.graph.declaration.description import DatasetEntry, PipelineDeclaration, read_intact_parts
 from longshore.graph.dimensions.dimensions import check_listed_values
 from longshore.graph.pipeline.path_templates import (

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.config.values.merge import Node
-from longshore.config.values.quoting import quote_node, quoting_hint
-from longshore.config.values.templates import Field, Template, column_names, format_value, split_fields, unparse_fields
+from longshore.config.merge import Node
+from longshore.config.quantities import quote_node, quoting_hint
+from longshore.config.templates import Field, Template, column_names, format_value, split_fields, unparse_fields
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension, place_of, read_column

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from longshore.config.values.merge import Node
+from longshore.config.merge import Node
 from longshore.contract.context import Problem
 from longshore.errors import FilesError, GraphError
 from longshore.graph.declaration.description import (

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.profile.placeholder_advice import PROVIDED
-from longshore.config.values.merge import Node
+from longshore.config.command_lines import PROVIDED
+from longshore.config.merge import Node
 from longshore.errors import ConfigError, ErrorDetail
 from longshore.graph.declaration.description import FileKind, PipelineDeclaration, TaskEntry
 from longshore.model.suggestions import did_you_mean

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.config.values.templates import Field, Template, split_fields
+from longshore.config.templates import Field, Template, split_fields
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph

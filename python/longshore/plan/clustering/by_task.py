@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from longshore.config.values.templates import Template, split_fields
+from longshore.config.templates import Template, split_fields
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.config.lint.bps_aliases import add_intended_keys
-from longshore.config.values.merge import Layer, LayerRank, Node, nest, overlay, plain_map, with_origin
-from longshore.config.values.search import is_delimited
+from longshore.config.lint import add_intended_keys
+from longshore.config.merge import Layer, LayerRank, Node, nest, overlay, plain_map, with_origin
+from longshore.config.search import is_delimited
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
 from longshore.model.wording import is_utf8, quote_value

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from longshore.config.values.merge import LayerRank, Node, drop_deleted_keys, overlay, plain_map
+from longshore.config.merge import LayerRank, Node, drop_deleted_keys, overlay, plain_map
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from longshore.config.lint.yaml11 import ODD_BLANKS
+from longshore.config.yaml11 import ODD_BLANKS
 
 LINE_END: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Counts lines as libyaml does, unlike Python's `splitlines`."""

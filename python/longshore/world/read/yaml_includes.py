@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.lint.bps_aliases import add_intended_keys
-from longshore.config.lint.schema_check import Finding
-from longshore.config.values.merge import Layer, LayerRank, Node, nest
-from longshore.config.values.templates import expand_env
+from longshore.config.lint import add_intended_keys
+from longshore.config.merge import Layer, LayerRank, Node, nest
+from longshore.config.schema import Finding
+from longshore.config.templates import expand_env
 from longshore.errors import ConfigError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin

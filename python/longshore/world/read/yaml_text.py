@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 import msgspec
 import yaml
 
-from longshore.config.lint.schema_check import Finding
-from longshore.config.lint.yaml11 import check_comment, check_key_signs, check_signs, check_unquoted_word
-from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
+from longshore.config.merge import LayerRank, Marker, Node, YamlScalar
+from longshore.config.schema import Finding
+from longshore.config.yaml11 import check_comment, check_key_signs, check_signs, check_unquoted_word
 from longshore.errors import ConfigError
 from longshore.model.wording import quote_value
 from longshore.origin import Origin

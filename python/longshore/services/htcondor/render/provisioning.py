@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.quantities import parse_bool
+from longshore.config.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.services.htcondor.render import quoting

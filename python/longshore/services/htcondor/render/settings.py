@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import parse_bool
+from longshore.config.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all

@@ -1,1 +1,0 @@
-"""Job profiles: request, retry rules, environment, command and service settings that jobs of a label share."""

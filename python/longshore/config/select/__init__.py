@@ -1,1 +1,0 @@
-"""Selection of tasks and labels: the sections ``cluster`` and ``ordering``."""

@@ -1,1 +1,0 @@
-"""Configuration layers, their merge, the search for a key, interpolation of variables, and units."""
