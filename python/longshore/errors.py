@@ -17,6 +17,7 @@
     |   +-- RunNotMeantError       5   ... it may not be the run that is meant
     |   +-- RunUnreadableError     5   ... or its directory is damaged, or its format is newer
     +-- SubmissionRefusedError     6   the workload manager or Longshore refused the run
+    +-- RunPausedError            21   the run that a program waits for is paused
     +-- PreparationError           7   the run cannot be built
         +-- GraphCommandError      *   ... the command that makes its graph failed, with that exit status
         +-- GraphError             7   ... the graph is wrong
@@ -175,6 +176,13 @@ class RunUnreadableError(RunNotFoundError):
     """A run directory exists but cannot be read."""
 
     code = "run_unreadable"
+
+
+class RunPausedError(LongshoreError):
+    """A run that a program waits for is paused, and goes on only when somebody unpauses it."""
+
+    exit_status = 21
+    code = "run_paused"
 
 
 class SubmissionRefusedError(LongshoreError):

@@ -14,7 +14,7 @@ from tests.client.text_printer import TextPrinter
 
 import longshore
 from longshore.client.run_jobs import make_table
-from longshore.errors import LongshoreError, RunNotFoundError, SubmissionRefusedError
+from longshore.errors import LongshoreError, RunNotFoundError, RunPausedError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Steer
 from longshore.model.values import YamlValue
 
@@ -121,7 +121,11 @@ def test_a_live_run_is_steered(folder: Path) -> None:
     with pytest.raises(TimeoutError, match="it goes on"):
         run.wait(timeout=0.0)
     assert run.pause("the archive is down").paused
+    with pytest.raises(RunPausedError, match=rf"run '{run.id}' is PAUSED: .*the archive is down.* unpause {run.id}"):
+        run.wait(timeout=120)
     assert not run.unpause().paused
+    with pytest.raises(TimeoutError):
+        run.wait(timeout=0.5)
     run.throttle(3)
     run.throttle(None)
     limits = [event.set for _, event in run.events() if isinstance(event, Steer) and event.act == "throttle"]

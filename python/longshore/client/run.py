@@ -17,6 +17,7 @@ from longshore.client.run_jobs import RunJobs, read_jobs
 from longshore.client.statistics import StatisticsTable, SuggestedRequests
 from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.errors import RunPausedError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
@@ -132,6 +133,8 @@ class Run:
 
         Raises
         ------
+        RunPausedError
+            The run is paused, and so does not end by itself. After `unpause`, wait again.
         TimeoutError
             The run is not over after `timeout` seconds; it goes on.
         """
@@ -144,7 +147,14 @@ class Run:
             if deadline is not None and time.monotonic() > deadline and not api.is_over(self._opened, report):
                 raise TimeoutError(f"run '{self.id}' is {report.state.value} after {timeout:g} s; it goes on")
 
-        return api.wait(self._opened, show).state
+        report = api.wait(self._opened, show, ends_at_pause=True)
+        if report.state_word == "PAUSED":
+            why = next((note for note in report.notes if note.startswith("PAUSED")), "PAUSED")
+            raise RunPausedError(
+                f"run '{self.id}' is {why}",
+                hint="Its method 'unpause' continues it too, and 'cancel' ends it; then wait again.",
+            )
+        return report.state
 
     def events(self, *, follow: bool = False, since: str | None = None) -> EventStream:
         """Return the events of the run, for ``for`` and ``async for``.
