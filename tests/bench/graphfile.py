@@ -28,7 +28,7 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
 from longshore.app.submit.write_run import write_run
-from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION
 from longshore.world.read.graph_file import write_graph_file
 
 WIDTH: Final = 1000

@@ -31,7 +31,7 @@ from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
 from longshore.services.htcondor.render.render import folders, render

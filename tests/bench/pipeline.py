@@ -11,10 +11,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from longshore.graph.pipeline.pipeline import Pipeline, read_pipeline
-from longshore.graph.query.conditions import ColumnValues, bind_conditions
-from longshore.graph.query.query import Column, parse_query
-from longshore.graph.query.tables import ValueKind, parse_csv
+from longshore.graphs.pipeline import Pipeline, read_pipeline
+from longshore.graphs.query import Column, ColumnValues, bind_conditions, parse_query
+from longshore.graphs.tables import ValueKind, parse_csv
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -25,9 +25,8 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
-from longshore.plan.clustering.by_task import cluster_single_tasks
-from longshore.plan.special_jobs import SpecialJobs
-from longshore.plan.transform import SharedSettings, compile_profiles, make_job, transform
+from longshore.plan.clustering import cluster_single_tasks
+from longshore.plan.transform import SharedSettings, SpecialJobs, compile_profiles, make_job, transform
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path

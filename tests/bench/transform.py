@@ -32,7 +32,7 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
-from longshore.graph.formats.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
+from longshore.graphs.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
 from longshore.world.read.quantum_graph import read_quantum_graph

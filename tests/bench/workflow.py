@@ -26,7 +26,7 @@ from tests.bench.processes import peak_mb, run_apart
 import longshore
 from longshore.app.acquire.read_payload import acquire_run
 from longshore.app.configure.resolved_run import resolve_run
-from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION
 from longshore.world.read.graph_file import write_graph_file
 
 GROUP: Final = 10

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.errors import GraphError
-from longshore.graph.formats.wfformat import read_wfformat
+from longshore.graphs.wfformat import read_wfformat
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -22,7 +22,7 @@ from longshore.model.workflow.job_groups import Implementation, Ordering, find_b
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import exact_shell_line
-from longshore.plan.special_jobs import FINAL_SCRIPT
+from longshore.plan.transform import FINAL_SCRIPT
 
 Document = dict[str, Any]
 

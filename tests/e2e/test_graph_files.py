@@ -13,7 +13,7 @@ import pytest
 from tests.command import Cli
 
 import longshore
-from longshore.graph.formats.graph_file import read_graph_file
+from longshore.graphs.graph_file import read_graph_file
 from longshore.origin import Origin
 
 CONFIGURATION, PREPARATION = 3, 7

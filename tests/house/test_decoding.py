@@ -13,9 +13,9 @@ from longshore.model.decode_errors import DECODE_ERRORS
 EXCEPTIONS = {
     "app/configure/resolved_run.py": "reads a text, which has no other errors",
     "config/interpolate.py": "evaluates arithmetic, and a literal of Python",
-    "graph/formats/json_lines.py": "has words for each kind of error",
-    "graph/formats/wfformat.py": "has words for each kind of error",
-    "graph/query/tables.py": "has words for each kind of error",
+    "graphs/graph_file.py": "has words for each kind of error",
+    "graphs/wfformat.py": "has words for each kind of error",
+    "graphs/tables.py": "has words for each kind of error",
     "model/user_regex.py": "compiles a regular expression, and decodes nothing",
     "world/read/yaml_includes.py": "tells the place of the byte that is not UTF-8",
 }

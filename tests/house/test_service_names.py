@@ -32,7 +32,7 @@ EXCEPTIONS = {
     "cli/setup/site.py": "an example in the help, which users can run anywhere",
     "cli/submit_options.py": "the option `--local`, which runs on this machine",
     "config/retries.py": "buildtest's keys name Slurm, and belong to the configuration language",
-    "graph/pipeline/placeholders.py": "`local` is a keyword of the shell",
+    "graphs/placeholders.py": "`local` is a keyword of the shell",
     "plan/job_commands.py": "`local` is a keyword of the shell",
     "sites/profile.py": "variables that schedulers set, also those that have no service here",
     "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",

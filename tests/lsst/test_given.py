@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.command import Cli
 
-from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.graphs.quantum_graph import RUN_GRAPH
 
 GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
 RUN = """\

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, FilesError, GraphError, LongshoreError
-from longshore.graph.formats import thin_graph
-from longshore.graph.formats.quantum_graph import RUN_GRAPH, QuantumGraphRecord, task_graph
+from longshore.graphs import quantum_graph as thin_graph
+from longshore.graphs.quantum_graph import RUN_GRAPH, QuantumGraphRecord, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
 from longshore.world.read import quantum_graph

@@ -16,8 +16,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.plan.special_jobs import SpecialJobs
-from longshore.plan.transform import compile_profiles, transform
+from longshore.plan.transform import SpecialJobs, compile_profiles, transform
 
 LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")
 EDGES = (("T1", "T2"), ("T2", "T2b"), ("T2", "T3"), ("T3", "T4"))

@@ -12,7 +12,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.dot import cluster_dot, workflow_dot
+from longshore.plan.drawings import cluster_dot, workflow_dot
 
 
 def job(name: str, label: str) -> Job:

@@ -20,10 +20,9 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command, Task, TaskGraph
 from longshore.origin import Origin
-from longshore.plan.clustering.by_task import cluster_single_tasks
+from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.job_commands import command_argv, shell_line, substitute_files, substitute_variables
-from longshore.plan.special_jobs import SpecialJobs
-from longshore.plan.transform import compile_profiles, transform
+from longshore.plan.transform import SpecialJobs, compile_profiles, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))")

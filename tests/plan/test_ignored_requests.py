@@ -10,7 +10,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Scalar
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 
 
 def notes(*attributes: Mapping[str, Scalar]) -> list[str]:

@@ -22,6 +22,7 @@ from longshore.plan.job_commands import (
     command_program,
     full_command,
     insert_run_folder,
+    job_variables,
     shell_assignment,
     shell_line,
     shell_program,
@@ -29,7 +30,6 @@ from longshore.plan.job_commands import (
     substitute_inherited,
     substitute_variables,
 )
-from longshore.plan.job_variables import job_variables
 
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
 quickly = settings(max_examples=examples(60))

@@ -19,7 +19,7 @@ from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.job_groups import Barrier, Implementation, find_barriers, number_jobs
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.plan.clustering.by_task import cluster_single_tasks
+from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.job_groups import make_orderings, unknown_label_notes
 
 WRITTEN = Origin("run.yaml", 7, 3)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.contract.context import log_path
 from longshore.errors import ConfigError
 from longshore.model.tasks.task import Scalar
-from longshore.plan.log_folders import attempt_log_path
+from longshore.plan.job_commands import attempt_log_path
 
 
 @pytest.mark.parametrize(

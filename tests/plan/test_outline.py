@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from longshore.model.run.picture import DrawingEdge, DrawingNode
 from longshore.model.run.states import JobState
-from longshore.plan.outline import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.plan.drawings import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
 
 def outline(parents: list[list[int]], labels: str) -> JobOutline:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.plan.request_fit import lower_to_capacity
+from longshore.plan.transform import lower_to_capacity
 
 ALL = ("requestCpus", "requestMemory", "requestDisk")
 

@@ -15,8 +15,8 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.clustering.by_task import cluster_single_tasks
-from longshore.plan.special_jobs import SpecialJobs, final_job, final_script, init_job
+from longshore.plan.clustering import cluster_single_tasks
+from longshore.plan.transform import SpecialJobs, final_job, final_script, init_job
 
 JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
 FINAL_JOB = final_job(

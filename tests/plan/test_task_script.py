@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.tasks.task import Command
-from longshore.plan.task_script import (
+from longshore.plan.scripts import (
     TASKS_DONE_VARIABLE,
     count_done_tasks,
     join_commands,

@@ -21,10 +21,9 @@ from longshore.model.tasks.task import Scalar, Task, TaskGraph
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
-from longshore.plan.clustering.by_task import cluster_single_tasks
-from longshore.plan.special_jobs import SpecialJobs
-from longshore.plan.task_script import join_commands
-from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, compile_profiles, free_names, transform
+from longshore.plan.clustering import cluster_single_tasks
+from longshore.plan.scripts import join_commands
+from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, SpecialJobs, compile_profiles, free_names, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 

@@ -21,7 +21,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import command_argv, full_command
-from longshore.plan.job_script import JobScript, render_job_script
+from longshore.plan.scripts import JobScript, render_job_script
 from longshore.services.htcondor.render.render import render
 from longshore.services.local import render as by_hand
 from longshore.world.files.atomic import create_file

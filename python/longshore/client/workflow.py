@@ -13,7 +13,7 @@ import yaml
 
 from longshore.client.functions import submit
 from longshore.errors import FilesError, GraphError, UsageError
-from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.file_identity import FileIdentity, PathFolders, one_spelling
 from longshore.model.tasks.task import Command, Scalar
@@ -67,7 +67,7 @@ class WorkflowTask:
 
 
 class _Line(msgspec.Struct, gc=False, omit_defaults=True):
-    """A task as a line of the graph file; see `longshore.graph.formats.graph_lines.TaskLine`."""
+    """A task as a line of the graph file; see `longshore.graphs.graph_file.TaskLine`."""
 
     name: str
     label: str

@@ -1,19 +1,33 @@
-"""Commands of jobs: as words for the kernel, as lines for a shell, with files and variables substituted."""
+"""The command of a job: words for the kernel or lines for a shell, its files, variables and logs."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from longshore.config.templates import ATTEMPT_MARK, LESS_THAN
+from longshore.config.command_lines import ShellLine
+from longshore.config.templates import (
+    ATTEMPT_MARK,
+    LESS_THAN,
+    Quotation,
+    ShellContext,
+    Template,
+    format_value,
+    is_value,
+)
+from longshore.contract.context import RUN_FOLDER_VARIABLE, file_name, log_path
 from longshore.model.tasks.file import is_remote
-from longshore.model.tasks.task import Command
+from longshore.model.tasks.task import Command, DataId
 from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
+
+# Commands of jobs: as words for the kernel, as lines for a shell, with files and variables substituted.
+
 
 SHELL: Final = "/bin/sh"
 
@@ -303,3 +317,200 @@ def _with_run_folder(line: str, root: str) -> Iterator[str]:
             part = re.sub(r'([\\"$`])', r"\\\1", root) if in_double else shlex.quote(root)
         yield part
     yield line[place:]
+
+
+# Values of a job in a line for the shell: each stays itself in any quotation marks.
+
+
+_MARK_NAME: Final = re.compile(r"\b(FILE|WMS):")
+"""What is substituted later in a command, unless it is a value's own text."""
+_SPECIAL_IN_DOUBLE: Final = re.compile(r'(["\\$`])')
+
+
+class _Quoted(str):
+    """Text that is quoted for a shell already."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        # Not a plain copy, which would be quoted once more.
+        return self
+
+
+def render_line(line: Template, values: Mapping[str, Any]) -> str:
+    """Substitute the values of a job in a line for the shell; several files are several words.
+
+    In a `ShellLine`, a value in quotation marks is exactly the value, and several files are joined by blanks.
+
+    Raises
+    ------
+    UndefinedVariableError
+        A value is missing.
+    ConfigError
+        A value does not suit its format specification.
+    """
+    if isinstance(line, ShellLine) and not line.is_plain:
+        return "".join(_render_parts(line, values))
+    for name in line.names:
+        if type(values.get(name)) is tuple:
+            # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
+            used = {name: _quote_files(values[name]) for name in line.names if name in values}
+            return line.render(used, quote=_quote)
+    return line.render(values, quote=_quote_cached)
+
+
+def _render_parts(line: ShellLine, values: Mapping[str, Any]) -> Iterator[str]:
+    contexts = iter(line.contexts)
+    for part in line.parts:
+        if isinstance(part, str):
+            yield _write_texts((str(part),), next(contexts)) if is_value(part) else part
+            continue
+        context = next(contexts)
+        value = values.get(part.name)
+        if isinstance(value, tuple):
+            yield _write_texts(value, context)
+        elif value is None:
+            yield Template((part,), line.origin).render(values)
+        else:
+            yield _write_texts((format_value(value, part, line.origin),), context)
+
+
+def _write_texts(texts: tuple[str, ...], context: ShellContext) -> str:
+    """Write texts where a field stands."""
+    quotation = context.quotation
+    if quotation is Quotation.COMMENT:
+        return " ".join(texts).replace("\n", " ")
+    if quotation in _WRITERS:
+        is_script = quotation in (Quotation.SINGLE_SCRIPT, Quotation.DOUBLE_SCRIPT)
+        written = _WRITERS[quotation](" ".join(map(quote_literal, texts) if is_script else texts))
+        # The backslash would quote what begins the value; a second one makes it a plain sign, as it is elsewhere.
+        needed = context.after_backslash and (not written or written[0] in '\\"$`\n')
+        return f"\\{written}" if needed else written
+    written = " ".join(map(quote_literal, texts))
+    # A backslash before the end of a line is nothing.
+    return f"\n{written}" if context.after_backslash and (not written or written[0] == "'") else written
+
+
+def _write_in_single(text: str) -> str:
+    """Write a text within single quotation marks."""
+    return _MARK_NAME.sub(r"\1'':", text.replace("'", "'\"'\"'"))
+
+
+def _write_in_double(text: str) -> str:
+    """Write a text within double quotation marks."""
+    return _MARK_NAME.sub(r'\1"":', _SPECIAL_IN_DOUBLE.sub(r"\\\1", text))
+
+
+_WRITERS: Final[Mapping[Quotation, Callable[[str], str]]] = {
+    Quotation.SINGLE: _write_in_single,
+    Quotation.SINGLE_SCRIPT: _write_in_single,
+    Quotation.DOUBLE: _write_in_double,
+    Quotation.DOUBLE_SCRIPT: _write_in_double,
+}
+
+
+def _quote_files(value: Any) -> Any:
+    """Quote several files as several words."""
+    return _Quoted(" ".join(map(quote_literal, value))) if isinstance(value, tuple) else value
+
+
+def _quote(text: str) -> str:
+    # What a value is written as, its format applied, is data whatever signs it has in it: the shell must see one word.
+    return text if isinstance(text, _Quoted) else _quote_cached(text)
+
+
+_quote_cached = lru_cache(maxsize=4096)(quote_literal)
+"""Jobs of one dimension or another have most of their values in common."""
+
+
+# Environment variables of a job: its name, request and attempt (``LONGSHORE_JOB_*``), threads, and GPUs.
+
+
+THREAD_VARIABLES: Final = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+"""Variables that set the thread count of libraries; the default is a thread per visible processor."""
+GPU_RESOURCES: Final = ("gpus", "gpu")
+"""Names of resources that are GPUs."""
+GPU_VARIABLES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+"""Variables that restrict a process to some GPUs.
+
+Not ``ROCR_VISIBLE_DEVICES``: it renumbers the GPUs from 0, so that both together would hide all.
+"""
+
+
+def thread_variables(cpus: int) -> dict[str, str]:
+    """Variables that set the thread count of libraries."""
+    return dict.fromkeys(THREAD_VARIABLES, str(cpus))
+
+
+def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Variables with the members of each resource that a job got."""
+    variables = {}
+    for name, these in identities.items():
+        words = ",".join(these)
+        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(name)}_IDS"] = words
+        if name in GPU_RESOURCES:
+            variables |= dict.fromkeys(GPU_VARIABLES, words)
+    return variables
+
+
+def resource_variable(name: str) -> str:
+    """Name of a resource as part of a variable's name."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+
+
+def job_variables(*, name: str, label: str, attempt: int, request: Request, run_dir: str) -> dict[str, str]:
+    """Variables that describe a job to itself; values that are unknown are absent."""
+    variables = {
+        "LONGSHORE_JOB_NAME": name,
+        "LONGSHORE_JOB_LABEL": label,
+        "LONGSHORE_JOB_ATTEMPT": str(attempt),
+        RUN_FOLDER_VARIABLE: run_dir,
+        "LONGSHORE_JOB_CPUS": str(request.cpus),
+    }
+    if request.memory_b is not None:
+        variables["LONGSHORE_JOB_MEMORY_MB"] = str(request.memory_b // MIB)
+    if request.disk_b is not None:
+        variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
+    for resource, amount in request.resources.items():
+        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(resource)}"] = str(amount)
+    return variables
+
+
+# Paths of attempts' logs, by ``subDirTemplate``.
+
+
+def attempt_log_path(template: str, index: int, name: str, label: str, attempt: int, *, tags: DataId) -> str:
+    """Path of an attempt's log, relative to the run directory.
+
+    `template` is ``subDirTemplate``; an empty one means the usual folder.
+
+    Raises `ConfigError` if a value does not fit its format in the template.
+    """
+    if not template:
+        return log_path(index, name, label, attempt)
+    return f"logs/{_folder(template, label, name, tags)}/{file_name(name)}.{attempt}.log"
+
+
+def _folder(template: str, label: str, name: str, tags: DataId) -> str:
+    values = {**tags, "label": label, "jobName": name, "jobLabel": label}
+    # A value is one component of a path, or a part of one, whatever signs it has in it.
+    plain = {key: value.replace("/", "_") if isinstance(value, str) else value for key, value in values.items()}
+    text = _parse_cached(template).render(plain, missing="")
+    # What a job lacks leaves no trace, and nothing leads out of the run directory.
+    return "/".join(file_name(part) for part in text.split("/") if part not in {"", ".", ".."}) or "_"
+
+
+@lru_cache(maxsize=8)
+def _parse_cached(template: str) -> Template:
+    # Imported late: few runs have a template, and their reports need nothing else of it.
+    from longshore.config.templates import Template, split_fields
+
+    return Template(split_fields(template))

@@ -1,18 +1,20 @@
-"""Makes the workflow from clusters: each cluster becomes a job, by the profiles of its labels."""
+"""Makes the workflow from clusters: each becomes a job, by the profiles of its labels; the init and final job join."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from longshore.config.combine import ClusterProfile, combine_profiles
 from longshore.config.profile import JobProfile
+from longshore.config.search import INIT_LABEL
 from longshore.config.select import OrderingRule
-from longshore.config.templates import Field, Template, split_fields
+from longshore.config.templates import Field, Template, protect_text, split_fields
+from longshore.contract.context import Problem
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
@@ -20,14 +22,133 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command, Scalar, Task, TaskGraph
 from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template
+from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template, render_line
 from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
-from longshore.plan.shell_values import render_line
-from longshore.plan.special_jobs import SpecialJobs
+from longshore.plan.scripts import join_commands
 from longshore.plan.stage_table import ScratchLayout
-from longshore.plan.task_script import join_commands
+
+# Lowers default requests to the capacity of a service.
+
+
+_FIELDS: Final = {
+    "requestCpus": ("cpus", "cpus"),
+    "requestMemory": ("memory", "memory_b"),
+    "requestDisk": ("disk", "disk_b"),
+}
+"""Resource name and field of the request, per configuration key."""
+
+
+def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tuple[JobSettings, list[str]]:
+    """Lower the requests that come from defaults to the largest amounts that one job can have.
+
+    Returns the settings, and a note per lowered request. A user's own request never changes: if it cannot be granted,
+    the service's check reports an error.
+    """
+    notes = []
+    lower: dict[str, int] = {}
+    for key in settings.defaulted:
+        resource, name = _FIELDS.get(key, ("", ""))
+        asked = getattr(settings.request, name, None)
+        there = capacity.get(resource)
+        if asked is not None and there is not None and asked > there:
+            lower[name] = there
+            notes.append(
+                f"'{key}' is {_with_unit(key, asked)} by default; lowered to the available {_with_unit(key, there)}"
+            )
+    if lower:
+        settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))
+    return settings, notes
+
+
+def _with_unit(key: str, amount: int) -> str:
+    return str(amount) if key == "requestCpus" else f"{amount // MIB} MiB"
+
+
+# Notes the attributes of jobs that a service ignores.
+
+
+def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
+    """Note the attributes among `keys` that jobs set and a service ignores, in one note for all jobs."""
+    keys = tuple(keys)
+    said: dict[str, None] = {}
+    for settings in (job.settings for job in workflow.samples):
+        said |= dict.fromkeys(key for key in keys if key in settings.attributes)
+        if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
+            # The order of jobs goes by numbers only.
+            said["priority"] = None
+    if said:
+        words = ", ".join(f"'{key}'" for key in said)
+        yield Problem(message=f"{service} ignores {words}", fatal=False)
+
+
+# Makes the jobs without tasks: the init job and the final job.
+
+
+FINAL_SCRIPT: Final = "final_job.bash"
+"""Path of the final job's script, relative to the run directory."""
+
+
+class SpecialJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a workflow without tasks, each optional."""
+
+    init: Job | None = None
+    """Job before all others."""
+    last: Job | None = None
+    """Job after all others, if they succeed."""
+    final: Job | None = None
+    """Job after all others, whether or not they succeed."""
+
+
+def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
+    """Job that runs before all others; its command is ``pipetask.pipetaskInit.runQuantumCommand``.
+
+    Raises `PreparationError` if it has no command.
+    """
+    values = {"label": INIT_LABEL, "jobName": INIT_LABEL, "jobLabel": INIT_LABEL}
+    template = profile.command
+    if template is None:
+        raise PreparationError(
+            "'runInit' asks for an init job, which has no command",
+            hint=f"Give it one: pipetask: {{{INIT_LABEL}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
+        )
+    if isinstance(template, tuple):
+        return _make_job(INIT_LABEL, profile, tuple(word.render(values) for word in template), inputs)
+    return _make_job(INIT_LABEL, profile, template.render(values), inputs)
+
+
+def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
+    """Job that runs the final script, with the values of `arguments` in their order."""
+    script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
+    return _make_job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
+
+
+def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:
+    """Script of the final job: as in BPS it prints each line before it runs, and stops at the first failure."""
+    named = [f"{name}=${number}" for number, name in enumerate(arguments, 1)]
+    return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *named, *commands]) + "\n"
+
+
+def _make_job(name: str, profile: JobProfile, command: str | tuple[str, ...], inputs: tuple[str, ...] = ()) -> Job:
+    values = {"label": name, "jobName": name, "jobLabel": name}
+    return Job(
+        name=name,
+        label=name,
+        command=command,
+        settings=profile.settings,
+        quanta=None,
+        inputs=inputs,
+        environment={
+            variable: template.render(values, quote=protect_text) for variable, template in profile.environment.items()
+        },
+    )
+
+
+# Makes the workflow from clusters: each cluster becomes a job, by the profiles of its labels.
+
 
 SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
 _Values: TypeAlias = dict[str, Any]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.export.wfformat import TracedJob, TracedRun, render_wfformat, with_final_job
-from longshore.graph.formats.wfformat import read_wfformat
+from longshore.graphs.wfformat import read_wfformat
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import StagedFiles
 from longshore.model.tasks.task import TaskGraph

@@ -25,7 +25,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.attempt_rules import JobRules
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.task_script import task_record_path
+from longshore.plan.scripts import task_record_path
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.schedd.client import DagmanJob

@@ -14,7 +14,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.attempt_rules import Backoff, JobRules
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.task_script import join_commands
+from longshore.plan.scripts import join_commands
 from longshore.services.local.service import LocalService
 from longshore.testing.conformance.service_test_case import ServiceTestCase
 

@@ -10,7 +10,7 @@ from longshore.config.final_job import WhenRun, final_command_nodes, read_when_r
 from longshore.config.merge import Node, map_items
 from longshore.config.search import INIT_LABEL
 from longshore.errors import ConfigError
-from longshore.graph.pipeline.placeholders import CommandContext, ConfiguredCommand
+from longshore.graphs.placeholders import CommandContext, ConfiguredCommand
 from longshore.model.workflow.final_label import FINAL_LABEL
 
 

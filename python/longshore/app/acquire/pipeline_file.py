@@ -20,15 +20,14 @@ from longshore.config.quantities import parse_count
 from longshore.config.templates import column_names, parts_text
 from longshore.contract.context import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
-from longshore.graph.declaration.imports import substitute_parameters
-from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
-from longshore.graph.pipeline.check_pipeline import check_pipeline
-from longshore.graph.pipeline.path_templates import RequestedColumn
-from longshore.graph.pipeline.pipeline import (
+from longshore.graphs.declarations import PipelineKind, pipeline_kind, select_tasks, substitute_parameters
+from longshore.graphs.path_templates import RequestedColumn
+from longshore.graphs.pipeline import (
     DEFAULT_LIMIT,
     Pipeline,
     PipelineSettings,
     SpreadOutput,
+    check_pipeline,
     missing_files,
     read_pipeline,
 )

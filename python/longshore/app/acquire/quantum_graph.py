@@ -22,7 +22,7 @@ from longshore.config.command_lines import read_command_words
 from longshore.config.interpolate import Scope
 from longshore.config.merge import PACKAGED_LAYERS, map_items
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
-from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
 from longshore.world.files.atomic import copy_file, write_atomically

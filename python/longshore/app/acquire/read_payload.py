@@ -22,7 +22,7 @@ from longshore.app.progress import Progress
 from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
-from longshore.graph.formats.wfformat import read_wfformat
+from longshore.graphs.wfformat import read_wfformat
 from longshore.model.tasks.file_identity import with_one_path
 from longshore.model.tasks.task import TaskGraph
 from longshore.model.values import YamlValue

@@ -24,7 +24,7 @@ from longshore.app.submit.transform import RunPlan
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
-from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.world.runs.manifests import submission_paths

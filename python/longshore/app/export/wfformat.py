@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.documents.document import to_json
-from longshore.graph.formats.wfformat import VERSION
+from longshore.graphs.wfformat import VERSION
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.moment import format_timestamp
 from longshore.model.workflow.request import Request

@@ -33,7 +33,7 @@ from longshore.model.run.picture import Drawing
 from longshore.model.run.states import JobState
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.origin import Origin
-from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.plan.drawings import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 from longshore.world.files.presence import can_see_file
 
 

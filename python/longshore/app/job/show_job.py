@@ -32,9 +32,15 @@ from longshore.model.run.event import Event, Retry
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
-from longshore.plan.job_commands import fill_attempt, fill_command_attempt, full_command, shell_line, substitute_files
-from longshore.plan.job_script import JobScript, render_job_script
-from longshore.plan.job_variables import job_variables
+from longshore.plan.job_commands import (
+    fill_attempt,
+    fill_command_attempt,
+    full_command,
+    job_variables,
+    shell_line,
+    substitute_files,
+)
+from longshore.plan.scripts import JobScript, render_job_script
 from longshore.sites.profile import is_secret
 from longshore.world.files.permissions import bounded_umask
 

@@ -20,8 +20,7 @@ from longshore.config.merge import Layer, LayerRank, Node, map_items
 from longshore.config.search import Config
 from longshore.config.templates import expand_env
 from longshore.errors import ConfigError
-from longshore.graph.declaration.imports import read_imports
-from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind
+from longshore.graphs.declarations import PipelineKind, pipeline_kind, read_imports
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path
 

@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.config.merge import Node, map_items
 from longshore.errors import ConfigError
-from longshore.graph.declaration.imports import Import, merge_imports, read_imports, select_imported
+from longshore.graphs.declarations import Import, merge_imports, read_imports, select_imported
 from longshore.world.read.yaml_includes import read_yaml
 
 _MAX_DEPTH: Final = 50

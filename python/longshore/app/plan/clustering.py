@@ -25,7 +25,7 @@ from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.plan.clustering.check_clusters import check_clusters
+from longshore.plan.clustering import check_clusters
 from longshore.world.plugins import CLUSTERING, built_in_plugins
 from longshore.world.runs.label_history import read_history
 

@@ -9,7 +9,7 @@ from longshore.config.merge import PACKAGED_LAYERS
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.plan.log_folders import attempt_log_path
+from longshore.plan.job_commands import attempt_log_path
 
 KEY = "subDirTemplate"
 _OWN = frozenset({"jobName", "jobLabel"})

@@ -35,8 +35,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.request_fit import lower_to_capacity
-from longshore.plan.transform import PER_JOB, compile_profiles
+from longshore.plan.transform import PER_JOB, compile_profiles, lower_to_capacity
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.profile import launch_line, setup_lines, site_description

@@ -12,7 +12,7 @@ from longshore.model.lines.cluster_lines import clustered_lines
 from longshore.model.lines.workflow_codec import workflow_lines
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.dot import cluster_dot, workflow_dot
+from longshore.plan.drawings import cluster_dot, workflow_dot
 from longshore.world.files.atomic import create_file
 from longshore.world.files.permissions import apply_umask
 from longshore.world.runs.run_directory import add_to_run_folder

@@ -27,7 +27,7 @@ from longshore.config.search import INIT_LABEL, SPECIAL_LABELS, Config
 from longshore.config.select import parse_ordering_rules
 from longshore.config.templates import ATTEMPT_MARK, ATTEMPT_NAME
 from longshore.errors import PreparationError
-from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.collection_pause import collection_paused
@@ -35,8 +35,7 @@ from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_groups import unknown_label_notes
-from longshore.plan.special_jobs import FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job
-from longshore.plan.transform import transform
+from longshore.plan.transform import FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job, transform
 from longshore.world.runs.output_claims import RunOutputs
 
 

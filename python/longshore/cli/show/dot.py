@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.model.run.picture import Drawing, DrawingNode
 from longshore.model.run.states import JobState
-from longshore.plan.dot import escape_dot
+from longshore.plan.drawings import escape_dot
 
 _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (
     (JobState.FAILED, "#f4b6b6"),

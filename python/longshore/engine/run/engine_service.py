@@ -336,7 +336,7 @@ class EngineService(
         import longshore.engine.run.loop
         import longshore.engine.run.notifier_process
         import longshore.engine.rundir.workflow_check
-        import longshore.plan.log_folders
+        import longshore.plan.job_commands
         import longshore.world.files.permissions  # noqa: F401
 
         self.executor({})

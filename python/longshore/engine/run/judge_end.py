@@ -31,7 +31,7 @@ from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputSta
 from longshore.model.run.states import Cause
 from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.workflow.attempt_rules import KeepPolicy, OutputCheck
-from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
+from longshore.plan.scripts import count_done_tasks, records_tasks, task_record_path
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.files.read_file import open_stream, read_file

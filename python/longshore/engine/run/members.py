@@ -18,12 +18,14 @@ from longshore.plan.job_commands import (
     fill_attempt,
     fill_command_attempt,
     full_command,
+    identity_variables,
+    job_variables,
     substitute_files,
     substitute_inherited,
     substitute_variables,
+    thread_variables,
 )
-from longshore.plan.job_variables import identity_variables, job_variables, thread_variables
-from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
+from longshore.plan.scripts import TASKS_DONE_VARIABLE, task_record_path
 
 
 class MemberBuilder:

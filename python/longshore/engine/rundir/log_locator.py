@@ -15,7 +15,7 @@ from longshore.contract.context import RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
 from longshore.model.tasks.task import DataId
-from longshore.plan.log_folders import attempt_log_path
+from longshore.plan.job_commands import attempt_log_path
 from longshore.world.runs.manifests import earlier_workflows
 
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")

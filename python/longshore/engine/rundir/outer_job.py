@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.workflow.request import MIB
-from longshore.plan.job_variables import resource_variable
+from longshore.plan.job_commands import resource_variable
 from longshore.world.host import is_same_process, process_start_s
 from longshore.world.runs.find_run import run_of_this_job
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.rundir.job_table import JobTable
-from longshore.graph.formats.replay_command import ROOT
+from longshore.graphs.wfformat import ROOT
 from longshore.model.lines.workflow_codec import StoredJob
 from longshore.model.tasks.file import is_pattern, is_remote
 from longshore.model.tasks.task import Command
@@ -19,7 +19,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import SHELL, command_argv, full_command, substitute_files
-from longshore.plan.job_script import StageStep
+from longshore.plan.scripts import StageStep
 from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders

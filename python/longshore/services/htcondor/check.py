@@ -11,7 +11,7 @@ from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 from longshore.services.htcondor.render import transfer
 from longshore.services.htcondor.render.notifier import unset_variables
 from longshore.services.htcondor.render.provisioning import provisioning

@@ -10,7 +10,7 @@ import msgspec
 from longshore.contract.context import Context, Problem, Site
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 from longshore.services.local.machine import format_amount
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from longshore.contract.intervention import CancelOutcome
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
 from longshore.engine.keeper_io.member_orders import limits_order
-from longshore.plan.job_commands import command_argv
-from longshore.plan.job_variables import GPU_RESOURCES, GPU_VARIABLES
+from longshore.plan.job_commands import GPU_RESOURCES, GPU_VARIABLES, command_argv
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import keepers_elsewhere
 from longshore.services.local.machine import probe_machine

@@ -13,15 +13,16 @@ from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.job import Job
 from longshore.plan.job_commands import (
+    attempt_log_path,
     fill_attempt,
     fill_command_attempt,
     full_command,
+    job_variables,
     shell_assignment,
     shell_line,
     substitute_files,
+    thread_variables,
 )
-from longshore.plan.job_variables import job_variables, thread_variables
-from longshore.plan.log_folders import attempt_log_path
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow

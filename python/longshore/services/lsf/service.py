@@ -11,7 +11,7 @@ from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import ServiceTraits
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.options import SERVICE, memory_unit
 from longshore.services.lsf.replies import parse_unit

@@ -17,7 +17,7 @@ from longshore.contract.context import Context, Problem
 from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs, pilot_questions
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.load import parse_load

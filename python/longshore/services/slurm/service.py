@@ -10,7 +10,7 @@ from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
 from longshore.contract.context import Context, Problem
 from longshore.contract.service import ServiceTraits
-from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.transform import ignored_requests
 from longshore.services.slurm.check import IGNORED_SETTINGS, check_clusters, check_library
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.extensions.backend_options import backend_values

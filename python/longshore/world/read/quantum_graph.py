@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 
 from longshore.errors import FilesError, GraphError, PreparationError
-from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecord
-from longshore.graph.formats.thin_graph import HEADER_VERSION, decode_thin_graph
+from longshore.graphs.quantum_graph import HEADER_VERSION, LabelQuanta, QuantumGraphRecord, decode_thin_graph
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.origin import Origin
 

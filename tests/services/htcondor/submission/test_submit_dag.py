@@ -17,7 +17,7 @@ from longshore.model.run.event import Restarted
 from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.task_script import task_record_path
+from longshore.plan.scripts import task_record_path
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.schedd.errors import to_error
 from longshore.services.htcondor.submission.submit_dag import DagRestart, submit_run

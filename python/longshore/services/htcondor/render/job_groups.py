@@ -24,7 +24,7 @@ from longshore.plan.job_commands import (
     shell_line,
     substitute_files,
 )
-from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
+from longshore.plan.scripts import TASKS_DONE_VARIABLE, task_record_path
 from longshore.services.htcondor.render import log_names, quoting, transfer
 from longshore.services.htcondor.render.output_words import OutputWords
 from longshore.services.htcondor.render.transfer import TransferLists

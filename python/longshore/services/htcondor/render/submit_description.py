@@ -13,8 +13,14 @@ from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.plan.job_commands import SHELL, fill_attempt, names_attempt
-from longshore.plan.job_variables import GPU_RESOURCES, job_variables, thread_variables
+from longshore.plan.job_commands import (
+    GPU_RESOURCES,
+    SHELL,
+    fill_attempt,
+    job_variables,
+    names_attempt,
+    thread_variables,
+)
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
 from longshore.services.htcondor.render.removal_status import REMOVALS, removal_retries

@@ -1,1 +1,0 @@
-"""Values of dimensions, and rows that satisfy all of them."""

@@ -1,1 +1,0 @@
-"""Graphs that other programs made."""

@@ -1,1 +1,0 @@
-"""From declarations to tasks and their files."""

@@ -1,1 +1,0 @@
-"""Tables, and the conditions that a query puts on their columns."""
