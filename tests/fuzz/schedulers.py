@@ -37,15 +37,15 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.services.slurm.commands.parse import (
+from longshore.services.slurm.answers import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
+    REPLIES,
     SEPARATOR,
-    cluster_facts,
     gathered_rows,
     queue_rows,
 )
-from longshore.services.slurm.commands.replies import REPLIES
+from longshore.services.slurm.cluster import cluster_facts
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.world.files.atomic import create_file
 from longshore.world.processes.shell import ProgramResult

@@ -13,9 +13,8 @@ from longshore.app.configure.schemas import site_schema
 from longshore.batch.ping.ping import MISSING_INFORMATION
 from longshore.batch.settings import KIT_KEYS
 from longshore.config.retries import LSF_STATES
+from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS
 from longshore.services.lsf.options import SITE_NAMES
-from longshore.services.lsf.parse_jobs import STORED_FIELDS, TEXT_FIELDS
-from longshore.services.lsf.states import HOPELESS, REASONS, STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "lsf.md"

@@ -13,8 +13,8 @@ from longshore.app.configure.schemas import site_schema
 from longshore.batch.ping.ping import MISSING_INFORMATION, PING_LIMIT_S
 from longshore.batch.settings import KIT_KEYS
 from longshore.config.retries import SLURM_STATES
-from longshore.services.slurm.extensions.backend_options import BACKEND_HELP
-from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
+from longshore.services.slurm.options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
+from longshore.services.slurm.service import BACKEND_HELP
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "slurm.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.live.runs import SlurmSite, many, run_token, until
 
-from longshore.services.slurm.commands.parse import GATHERED_FIELDS
+from longshore.services.slurm.answers import GATHERED_FIELDS
 
 pytestmark = pytest.mark.live
 

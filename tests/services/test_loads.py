@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.services.sge.load import parse_load as parse_sge
-from longshore.services.slurm.load import parse_load as parse_slurm
+from longshore.services.sge.cluster import parse_load as parse_sge
+from longshore.services.slurm.cluster import parse_load as parse_slurm
 
 QUEUES = """CLUSTER QUEUE                   CQLOAD   USED    RES  AVAIL  TOTAL aoACDS  cdsuE
 --------------------------------------------------------------------------------

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -72,9 +71,8 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         if name := getattr(cls, "name", ""):
             cls.traits = msgspec.structs.replace(cls.traits, settings_key=name, has_pilots=True)
 
-    @abstractmethod
-    def dialect(self, own: Mapping[str, Any]) -> Dialect:
-        """Return the dialect for a site, by the service's own map there."""
+    dialect: ClassVar[type[Dialect]]
+    """Class of the dialect, which is made for a site by the service's own map there."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return problems with settings and requests that every batch system can have; a subclass adds its own."""

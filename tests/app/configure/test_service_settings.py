@@ -12,7 +12,6 @@ import pytest
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import SilentProgress
-from longshore.batch.dialect import Dialect
 from longshore.batch.service import BatchService
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.executor import Executor
@@ -48,9 +47,6 @@ class Bare(BatchService):
     """A service of the kit that states no traits."""
 
     name: ClassVar[str] = "bare"
-
-    def dialect(self, own: Mapping[str, Any]) -> Dialect:
-        raise NotImplementedError
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         return []

@@ -28,7 +28,7 @@ from longshore.batch.jobs import AccountRow, TaskId
 from longshore.contract.context import Unreachable
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import AttemptFacts
-from longshore.services.slurm.commands.parse import ACCOUNT_FIELDS, SEPARATOR
+from longshore.services.slurm.answers import ACCOUNT_FIELDS, SEPARATOR
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.world.processes import query_cache, shared_batch
 from longshore.world.processes.shell import ProgramResult, Shell

@@ -19,7 +19,7 @@ from longshore.errors import ConfigError
 from longshore.model.run.event import Deleted, Ended, Event, Finished, Lost, Started
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.extensions.dependencies import dependency_value
+from longshore.services.slurm.dialect import dependency_value
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)

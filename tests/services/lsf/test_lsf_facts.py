@@ -7,7 +7,7 @@ from typing import Any
 from tests.live.runs import until
 from tests.services.lsf.lsf_site import LsfSite
 
-from longshore.services.lsf.parse_jobs import STORED_FIELDS
+from longshore.services.lsf.answers import STORED_FIELDS
 
 
 def test_explain_has_the_fields_of_bjobs_once_the_engine_has_collected_them(lsf_site: LsfSite) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.services.lsf.lsf_site import LsfSite
 
-from longshore.services.lsf.inventory import parse_hosts, parse_limits
+from longshore.services.lsf.cluster import parse_hosts, parse_limits
 
 
 def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> None:

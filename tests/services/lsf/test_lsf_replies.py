@@ -16,9 +16,9 @@ from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
 from longshore.config.retries import LSF_STATES
 from longshore.contract.context import Unreachable
 from longshore.model.run.states import Cause
-from longshore.services.lsf import parse_history, parse_jobs, replies
+from longshore.services.lsf import answers, cluster
+from longshore.services.lsf.answers import STATES
 from longshore.services.lsf.dialect import LsfDialect, dependency_text
-from longshore.services.lsf.states import STATES
 from longshore.world.processes.shell import ProgramResult
 
 NOW = datetime(2026, 1, 3, 12, 0)  # noqa: DTZ001
@@ -81,14 +81,14 @@ def client(**answers: ProgramResult) -> tuple[BatchClient, _Programs]:
     ],
 )
 def test_the_reply_to_a_submission_has_one_meaning(answer: ProgramResult, outcome: str, number: int | None) -> None:
-    assert replies.REPLIES.read(answer) == SubmissionReply(SubmitOutcome[outcome], number)
+    assert answers.REPLIES.read(answer) == SubmissionReply(SubmitOutcome[outcome], number)
 
 
 # ------------------------------------------------------------------------------------------------------------- jobs
 
 
 def test_a_success_is_read_with_all_that_is_known_of_it() -> None:
-    (row,) = parse_jobs.account_rows("Please wait ...\n" + samples.BJOBS_DONE, NOW).values()
+    (row,) = answers.account_rows("Please wait ...\n" + samples.BJOBS_DONE, NOW).values()
     assert (row.id, row.state, row.exit, row.cpu_s, row.run_s) == (TaskId(22005), "DONE", 0, 1.0, 16038.0)
     assert (row.peak_memory_b, row.node) == (round(5.2 * 2**30), "cn019")
     assert row.ended_at == datetime(2025, 12, 28, 19, 56).timestamp(), "the newest such moment"  # noqa: DTZ001
@@ -99,27 +99,27 @@ def test_a_success_is_read_with_all_that_is_known_of_it() -> None:
 def test_the_fields_of_document_003_are_asked_for_and_stored() -> None:
     (call,) = LsfDialect({}).accounting_calls([TaskId(7), TaskId(8, 0)], "")
     asked = call.argv[call.argv.index("-o") + 1].split()
-    assert len(parse_jobs.STORED_FIELDS) == 18
-    assert set(parse_jobs.STORED_FIELDS) <= set(asked)
+    assert len(answers.STORED_FIELDS) == 18
+    assert set(answers.STORED_FIELDS) <= set(asked)
     assert call.argv[-2:] == ("7", "8[1]")
     values = ",".join(f'"{name.upper()}":"x{place}"' for place, name in enumerate(asked) if name != "jobid")
-    (row,) = parse_jobs.account_rows(f'{{"RECORDS":[{{"JOBID":"7",{values}}}]}}', NOW).values()
-    assert set(row.gathered) == set(parse_jobs.STORED_FIELDS)
+    (row,) = answers.account_rows(f'{{"RECORDS":[{{"JOBID":"7",{values}}}]}}', NOW).values()
+    assert set(row.gathered) == set(answers.STORED_FIELDS)
 
 
 def test_an_element_of_an_array_counts_from_one() -> None:
-    (row,) = parse_jobs.account_rows(samples.BJOBS_KILLED, NOW).values()
+    (row,) = answers.account_rows(samples.BJOBS_KILLED, NOW).values()
     assert (row.id, row.raw_id, row.exit) == (TaskId(22006, 3), "22006[4]", None)
-    (queued,) = parse_jobs.queue_rows(samples.BJOBS_KILLED)
+    (queued,) = answers.queue_rows(samples.BJOBS_KILLED)
     assert (queued.id, queued.name, queued.state) == (TaskId(22006, 3), "k7-1-1", "TERM_OWNER")
     shown = '{"RECORDS":[{"JOBID":"5[2]","STAT":"RUN","EXEC_HOST":"4*hostA:hostB","JOB_NAME":"n[2]"}]}'
-    assert [(each.id, each.node) for each in parse_jobs.queue_rows(shown)] == [(TaskId(5, 1), "hostA")]
+    assert [(each.id, each.node) for each in answers.queue_rows(shown)] == [(TaskId(5, 1), "hostA")]
 
 
 @pytest.mark.parametrize("text", [samples.BJOBS_UNKNOWN, samples.BJOBS_NONE, "No job found\n", ""])
 def test_an_unknown_job_is_in_no_answer(text: str) -> None:
-    assert parse_jobs.read_records(text) == []
-    assert parse_jobs.account_rows(text, NOW) == {}
+    assert answers.read_records(text) == []
+    assert answers.account_rows(text, NOW) == {}
 
 
 def test_text_is_asked_for_where_the_json_is_not_valid() -> None:
@@ -188,7 +188,7 @@ def test_a_state_and_a_reason_mean_a_phase_and_a_cause(
     state: str, reason: str, phase: QueuePhase, cause: Cause | None
 ) -> None:
     text = f'{{"RECORDS":[{{"JOBID":"7","STAT":"{state}","EXIT_REASON":"{reason}","EXIT_CODE":"137"}}]}}'
-    (row,) = parse_jobs.queue_rows(text)
+    (row,) = answers.queue_rows(text)
     assert STATES.phase(row.state) is phase
     if phase is QueuePhase.OVER:
         assert STATES.cause(row.state) is cause
@@ -206,7 +206,7 @@ def test_the_reason_decides_and_never_the_exit_code(code: str) -> None:
         f'{{"RECORDS":[{{"JOBID":"7","STAT":"EXIT","EXIT_REASON":"TERM_MEMLIMIT: job killed after reaching LSF memory '
         f'usage limit","EXIT_CODE":"{code}"}}]}}'
     )
-    account = parse_jobs.account_rows(text, NOW)[TaskId(7)]
+    account = answers.account_rows(text, NOW)[TaskId(7)]
     end = classify_end((0, 1), LsfDialect({}), record=None, account=account)
     assert end.cause is Cause.OOM
     assert end.reason == "LSF says TERM_MEMLIMIT: job killed after reaching LSF memory usage limit"
@@ -214,10 +214,10 @@ def test_the_reason_decides_and_never_the_exit_code(code: str) -> None:
 
 
 def test_a_held_job_waits_for_a_person() -> None:
-    (row,) = parse_jobs.queue_rows('{"RECORDS":[{"JOBID":"7","STAT":"PSUSP","JOB_NAME":"x"}]}')
+    (row,) = answers.queue_rows('{"RECORDS":[{"JOBID":"7","STAT":"PSUSP","JOB_NAME":"x"}]}')
     assert row.reason in STATES.held_reasons
     text = "New job is waiting for scheduling: 3 hosts; Not enough slots: 2 hosts;"
-    (row,) = parse_jobs.queue_rows(f'{{"RECORDS":[{{"JOBID":"7","STAT":"PEND","PEND_REASON":"{text}"}}]}}')
+    (row,) = answers.queue_rows(f'{{"RECORDS":[{{"JOBID":"7","STAT":"PEND","PEND_REASON":"{text}"}}]}}')
     assert row.reason == "New job is waiting for scheduling"
 
 
@@ -236,20 +236,20 @@ def test_a_held_job_waits_for_a_person() -> None:
 def test_the_history_tells_how_a_job_ended(
     text: str, task: TaskId, state: str, code: int | None, signal: int, node: str
 ) -> None:
-    ((found, row),) = parse_history.history_rows(text, NOW).items()
+    ((found, row),) = answers.history_rows(text, NOW).items()
     assert (found, row.state, row.exit, row.signal, row.node) == (task, state, code, signal, node)
     assert row.started_at is not None
     assert row.run_s == pytest.approx((row.ended_at or 0) - row.started_at)
 
 
 def test_the_history_tells_time_memory_and_reason_of_wrapped_lines() -> None:
-    done = parse_history.history_rows(samples.BHIST_DONE, NOW)[TaskId(1962)]
+    done = answers.history_rows(samples.BHIST_DONE, NOW)[TaskId(1962)]
     assert (done.cpu_s, done.run_s) == (0.5, 138.0)
-    killed = parse_history.history_rows(samples.BHIST_RUNLIMIT, NOW)[TaskId(1963)]
+    killed = answers.history_rows(samples.BHIST_RUNLIMIT, NOW)[TaskId(1963)]
     assert killed.state_text == "TERM_RUNLIMIT: job killed after reaching LSF run time limit"
-    large = parse_history.history_rows(samples.BACCT_MEMLIMIT, NOW)[TaskId(4020)]
+    large = answers.history_rows(samples.BACCT_MEMLIMIT, NOW)[TaskId(4020)]
     assert (large.cpu_s, large.peak_memory_b) == (10.71, round(2.1 * 2**30))
-    assert parse_history.history_rows(samples.BHIST_RUNNING, NOW) == {}
+    assert answers.history_rows(samples.BHIST_RUNNING, NOW) == {}
 
 
 def test_a_forgotten_job_is_looked_for_in_the_history_and_then_in_accounting() -> None:
@@ -267,9 +267,9 @@ def test_a_forgotten_job_is_looked_for_in_the_history_and_then_in_accounting() -
 
 
 def test_a_report_in_the_output_tells_of_memory_for_its_own_element_alone() -> None:
-    assert parse_history.reports_out_of_memory(samples.REPORT, "4020[2]")
-    assert not parse_history.reports_out_of_memory(samples.REPORT, "4020[3]")
-    assert not parse_history.reports_out_of_memory(samples.REPORT, "")
+    assert answers.reports_out_of_memory(samples.REPORT, "4020[2]")
+    assert not answers.reports_out_of_memory(samples.REPORT, "4020[3]")
+    assert not answers.reports_out_of_memory(samples.REPORT, "")
 
 
 # --------------------------------------------------------------------------------------------------------------- act
@@ -312,9 +312,9 @@ def test_dependencies_are_conditions_on_jobs_elements_or_pairs() -> None:
 
 
 def test_facts_of_the_cluster() -> None:
-    facts = replies.cluster_facts(samples.LSID, samples.BPARAMS)
+    facts = cluster.cluster_facts(samples.LSID, samples.BPARAMS)
     assert (facts.version, facts.name, facts.max_array, facts.min_job_age_s) == ("10.1.0.8", "main", 500, 3600.0)
-    assert replies.cluster_facts(samples.LSID, "").max_array == 1000, "LSF's own default"
+    assert cluster.cluster_facts(samples.LSID, "").max_array == 1000, "LSF's own default"
 
 
 def test_variables_of_an_enclosing_job_do_not_reach_the_programs() -> None:

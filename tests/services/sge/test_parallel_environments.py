@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from longshore.errors import ConfigError
-from longshore.services.sge.check import find_unfit
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.service import SgeService
+from longshore.services.sge.service import SgeService, find_unfit
 
 SMP = """\
 pe_name            smp

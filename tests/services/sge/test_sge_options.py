@@ -18,8 +18,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.directives import plain_name
-from longshore.services.sge.options import read_priority
+from longshore.services.sge.options import plain_name, read_priority
 from longshore.services.sge.service import SgeService
 from longshore.world.plugins import template_texts
 

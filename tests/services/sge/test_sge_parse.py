@@ -10,19 +10,20 @@ from longshore.batch.dialect import ProgramCall
 from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.batch.submit_replies import SubmitOutcome
 from longshore.model.run.states import Cause
-from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.parse import (
+from longshore.services.sge.answers import (
     REPLIES,
+    STATES,
     final_state,
     gathered_rows,
     local_time,
     parse_bytes,
     parse_seconds,
     queue_rows,
+    queue_state,
     shown_row,
 )
-from longshore.services.sge.parse_cluster import cluster_facts
-from longshore.services.sge.states import STATES, queue_state
+from longshore.services.sge.cluster import cluster_facts
+from longshore.services.sge.dialect import SgeDialect
 from longshore.world.processes.shell import ProgramResult
 
 DIALECT = SgeDialect({})

@@ -18,8 +18,8 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
+from longshore.services.sge.cluster import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.inventory import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.service import SgeService
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests

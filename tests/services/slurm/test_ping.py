@@ -12,12 +12,15 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.ping.ping import PING_LIMIT_S, ping
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.parse_cluster import (
+from longshore.services.slurm.cluster import (
+    parse_associations,
+    parse_capacity,
+    parse_licences,
+    parse_nodes,
     parse_partitions,
+    parse_qos,
 )
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.extensions.accounts import parse_associations, parse_qos
-from longshore.services.slurm.inventory import parse_capacity, parse_licences, parse_nodes
 from longshore.world.processes.shell import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.

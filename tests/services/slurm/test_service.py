@@ -24,7 +24,7 @@ from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
+from longshore.services.slurm.options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.profile import executor_settings
 from longshore.world.plugins import template_texts

@@ -20,7 +20,7 @@ from longshore.batch.dialect import (
     calls_with,
     parent_batches,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import HostLauncher
@@ -29,11 +29,9 @@ from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.context import Unreachable
 from longshore.contract.inventory import PartitionState
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.lsf import inventory, parse_history, parse_jobs, replies
-from longshore.services.lsf.directives import allocation, directives
-from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap
-from longshore.services.lsf.parse_jobs import element_id
-from longshore.services.lsf.states import STATES
+from longshore.services.lsf import answers, cluster
+from longshore.services.lsf.answers import STATES, element_id
+from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap, allocation, directives
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
@@ -48,7 +46,7 @@ class LsfDialect(DependencyDialect):
     title: ClassVar[str] = "LSF"
     programs: ClassVar[Programs] = Programs(submit="bsub", queue="bjobs", accounting="bjobs", cancel="bkill")
     states: ClassVar[StateTable] = STATES
-    submit_replies: ClassVar[SubmitReplies] = replies.REPLIES
+    submit_replies: ClassVar[SubmitReplies] = answers.REPLIES
     variables: ClassVar[ProgramVariables] = ProgramVariables(
         cluster={"envdir": ("LSF_ENVDIR",)},
         kept=frozenset({"LSF_BINDIR", "LSF_SERVERDIR", "LSF_LIBDIR"}),
@@ -75,8 +73,8 @@ class LsfDialect(DependencyDialect):
     def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
         """Return an answer as a success where it is one: statuses of LSF's programs depend on its configuration."""
         program = call.argv[0]
-        is_answer = (program == "bjobs" and replies.is_answer_of_jobs(answer)) or (
-            program in {"bkill", "bresume"} and replies.is_answer_of_kill(answer)
+        is_answer = (program == "bjobs" and answers.is_answer_of_jobs(answer)) or (
+            program in {"bkill", "bresume"} and answers.is_answer_of_kill(answer)
         )
         return msgspec.structs.replace(answer, status=0) if is_answer else answer
 
@@ -85,10 +83,10 @@ class LsfDialect(DependencyDialect):
         if answer.status is None:
             return False
         if call.argv[0] == "bhist":
-            return not parse_history.history_rows(answer.out, _now())
+            return not answers.history_rows(answer.out, _now())
         if not answer.ok:
             return "-json" in call.argv
-        records = parse_jobs.read_records(answer.out)
+        records = answers.read_records(answer.out)
         # That there are none is an answer on many jobs; of one, the history is asked.
         return records is None or (not records and _leads_to_history(call))
 
@@ -103,9 +101,7 @@ class LsfDialect(DependencyDialect):
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
 
-    def directives(self, job: JobSpec) -> Iterator[str]:
-        """Return the options of bsub."""
-        return directives(job)
+    directives = staticmethod(directives)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of bsub, which reads the script from its input."""
@@ -119,22 +115,21 @@ class LsfDialect(DependencyDialect):
 
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
         """Return the facts in the identity and the parameters."""
-        return replies.cluster_facts(*outputs)
+        identity, parameters = outputs
+        return cluster.cluster_facts(identity, parameters)
 
     def queue_call(self, user: str) -> ProgramCall:
         """Return the call of bjobs for all jobs of a user; LSF remembers those that are over for an hour."""
-        return self._jobs_call(parse_jobs.QUEUE_FIELDS, "-u", user)
+        return self._jobs_call(answers.QUEUE_FIELDS, "-u", user)
 
-    def parse_queue(self, output: str) -> Iterator[QueueRow]:
-        """Return the rows of bjobs."""
-        return parse_jobs.queue_rows(output)
+    parse_queue = staticmethod(answers.queue_rows)
 
     def show_call(self, task: TaskId) -> ProgramCall:
         """Return the call of bjobs for a job, else of bhist in all its files, else of bacct."""
         name = element_id(task)
         accounting = ProgramCall(("bacct", "-l", name))
         history = ProgramCall(("bhist", "-l", "-n", "0", name), otherwise=accounting)
-        return self._jobs_call(parse_jobs.ACCOUNT_FIELDS, name, otherwise=history)
+        return self._jobs_call(answers.ACCOUNT_FIELDS, name, otherwise=history)
 
     def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
         """Return what bhist or bacct answered on a task."""
@@ -142,26 +137,24 @@ class LsfDialect(DependencyDialect):
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
         """Return what bhist or bacct answered on an array."""
-        if answer.ok or replies.knows_no_job(answer.out + answer.err):
-            return self.parse_accounting(answer.out) or parse_history.history_rows(answer.out, _now())
+        if answer.ok or answers.knows_no_job(answer.out + answer.err):
+            return self.parse_accounting(answer.out) or answers.history_rows(answer.out, _now())
         return Unreachable(why=answer.why)
 
     def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
         """Return calls of bjobs for the fields that decide outcomes, and those that are stored."""
         for call in calls_with((), map(element_id, tasks)):
-            yield self._jobs_call(parse_jobs.ACCOUNT_FIELDS, *call.argv)
+            yield self._jobs_call(answers.ACCOUNT_FIELDS, *call.argv)
 
     def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
         """Return the call of bjobs for jobs of a name."""
-        return self._jobs_call(parse_jobs.ACCOUNT_FIELDS, "-u", user, "-J", name)
+        return self._jobs_call(answers.ACCOUNT_FIELDS, "-u", user, "-J", name)
 
     def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
         """Return the tasks in the output of bjobs."""
-        return parse_jobs.account_rows(output, _now())
+        return answers.account_rows(output, _now())
 
-    def reports_out_of_memory(self, output: str, raw_id: str) -> bool:
-        """Whether LSF's report in a batch's output says that a task ran out of memory."""
-        return parse_history.reports_out_of_memory(output, raw_id)
+    reports_out_of_memory = staticmethod(answers.reports_out_of_memory)
 
     def _jobs_call(self, fields: Sequence[str], *words: str, otherwise: ProgramCall | None = None) -> ProgramCall:
         """Return a call of bjobs, and as text where its JSON cannot be read."""
@@ -174,15 +167,15 @@ class LsfDialect(DependencyDialect):
 
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues that the user may use."""
-        return Question(self.query_call("bqueues", "-u", user_name()), replies.parse_queues)
+        return Question(self.query_call("bqueues", "-u", user_name()), cluster.parse_queues)
 
     def inventory_questions(self) -> InventoryQuestions:
         """Return the questions for what the cluster has, beside its partitions."""
-        return inventory.questions(self.query_call)
+        return cluster.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""
-        return Question(self.query_call("lshosts", "-w"), inventory.parse_capacity)
+        return Question(self.query_call("lshosts", "-w"), cluster.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 
@@ -220,7 +213,7 @@ class LsfDialect(DependencyDialect):
         return calls_with(("bresume",), jobs)
 
 
-_TEXT_FORMAT: Final = f"{' '.join(parse_jobs.TEXT_FIELDS)} delimiter='{parse_jobs.DELIMITER}'"
+_TEXT_FORMAT: Final = f"{' '.join(answers.TEXT_FIELDS)} delimiter='{answers.DELIMITER}'"
 
 
 def _now() -> datetime:

@@ -1,9 +1,8 @@
-"""LSF service: Longshore's engine with the batch kit, or the whole graph as dependencies that LSF keeps."""
+"""LSF as a service, which is small because beside its dialect LSF has only the unit of its limits to itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
@@ -12,9 +11,9 @@ from longshore.batch.settings import own_map
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.plan.transform import ignored_requests
+from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.options import SERVICE, memory_unit
-from longshore.services.lsf.replies import parse_unit
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -27,13 +26,10 @@ class LsfService(BatchService):
     """LSF as a workload manager; experimental."""
 
     name: ClassVar[str] = SERVICE
+    dialect: ClassVar[type[LsfDialect]] = LsfDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.variables.required
     )
-
-    def dialect(self, own: Mapping[str, Any]) -> LsfDialect:
-        """Return LSF's dialect."""
-        return LsfDialect(own)
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""

@@ -20,7 +20,7 @@ from longshore.batch.dialect import (
     Question,
     calls_with,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import HostLauncher
@@ -30,11 +30,19 @@ from longshore.contract.context import Unreachable
 from longshore.contract.inventory import PartitionState
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.sge import inventory, parse, parse_cluster
-from longshore.services.sge.allocation import allocation
-from longshore.services.sge.directives import directives, plain_name, slack_s
-from longshore.services.sge.options import JOB_NAMES, SITE_NAMES, check_site_map, read_priority, slots_environment
-from longshore.services.sge.states import HELD, PENDING, STATES
+from longshore.services.sge import answers, cluster
+from longshore.services.sge.answers import HELD, PENDING, STATES
+from longshore.services.sge.options import (
+    JOB_NAMES,
+    SITE_NAMES,
+    allocation,
+    check_site_map,
+    directives,
+    plain_name,
+    read_priority,
+    slack_s,
+    slots_environment,
+)
 from longshore.world.processes.shell import ProgramResult
 
 _HOSTS: Final = '$(while read -r host others; do echo "$host"; done < "$PE_HOSTFILE")'
@@ -64,7 +72,7 @@ class SgeDialect(DependencyDialect):
     title: ClassVar[str] = "Grid Engine"
     programs: ClassVar[Programs] = Programs(submit="qsub", queue="qstat", accounting="qacct", cancel="qdel")
     states: ClassVar[StateTable] = STATES
-    submit_replies: ClassVar[SubmitReplies] = parse.REPLIES
+    submit_replies: ClassVar[SubmitReplies] = answers.REPLIES
     variables: ClassVar[ProgramVariables] = ProgramVariables(
         cluster={"root": ("SGE_ROOT",), "cell": ("SGE_CELL",), "cluster": ("SGE_CLUSTER", "SGE_CLUSTER_NAME")},
         kept=frozenset({"SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_ARCH"}),
@@ -103,11 +111,11 @@ class SgeDialect(DependencyDialect):
         """Return an answer with the status that it means: 1 also says that a job is gone or has no record."""
         match PurePosixPath(call.argv[0]).name:
             case "qstat" if "-xml" in call.argv:
-                return parse.read_queue_answer(answer)
+                return answers.read_queue_answer(answer)
             case "qacct" | "sh":
-                return parse.read_accounting_answer(answer)
+                return answers.read_accounting_answer(answer)
             case "qdel":
-                return parse.read_cancel_answer(answer)
+                return answers.read_cancel_answer(answer)
         return answer
 
     # ----------------------------------------------------------------------------------------------------- submit
@@ -117,9 +125,7 @@ class SgeDialect(DependencyDialect):
         self.check_job(own)
         check_site_map(own)
 
-    def directives(self, job: JobSpec) -> Iterator[str]:
-        """Return the options of qsub."""
-        return directives(job)
+    directives = staticmethod(directives)
 
     def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
         """Return what jobs ask for, raw lines included."""
@@ -132,9 +138,7 @@ class SgeDialect(DependencyDialect):
         start = (self._program("qrsh"), "-inherit", "-nostdin", "-noshell", "-V")
         return HostLauncher(start=start, hosts=_HOSTS, hint=f"'{name}' must have 'allocation_rule {cpus}'.")
 
-    def plain_name(self, name: str) -> str:
-        """Return a name that Grid Engine accepts."""
-        return plain_name(name)
+    plain_name = staticmethod(plain_name)
 
     def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
         """Return the priority for an urgency; ``None`` without ``use_priority``, or where one is given to all jobs."""
@@ -158,16 +162,14 @@ class SgeDialect(DependencyDialect):
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
         """Return the facts in the configuration and the resources."""
         config, complexes, usage = outputs
-        facts = parse_cluster.cluster_facts(config, complexes)
+        facts = cluster.cluster_facts(config, complexes)
         return msgspec.structs.replace(facts, version=usage.partition("\n")[0].strip())
 
     def queue_call(self, user: str) -> ProgramCall:
         """Return the call of qstat."""
         return ProgramCall((self._program("qstat"), "-xml", "-u", user))
 
-    def parse_queue(self, output: str) -> Iterator[QueueRow]:
-        """Return the rows of qstat."""
-        return parse.queue_rows(output)
+    parse_queue = staticmethod(answers.queue_rows)
 
     def show_call(self, task: TaskId) -> ProgramCall:
         """Return the call of qstat for one job, which has those that are not over."""
@@ -176,7 +178,7 @@ class SgeDialect(DependencyDialect):
     def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
         """Return what qstat answered on a job."""
         if answer.ok:
-            return parse.shown_row(task, answer.out)
+            return answers.shown_row(task, answer.out)
         return None if "do not exist" in f"{answer.err}{answer.out}" else Unreachable(why=answer.why)
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
@@ -198,21 +200,21 @@ class SgeDialect(DependencyDialect):
 
     def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
         """Return the tasks in qacct's output."""
-        return parse.gathered_rows(output)
+        return answers.gathered_rows(output)
 
     # ------------------------------------------------------------------------------------------------------- ping
 
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues."""
-        return Question(self.query_call("qstat", "-g", "c"), inventory.parse_queues)
+        return Question(self.query_call("qstat", "-g", "c"), cluster.parse_queues)
 
     def inventory_questions(self) -> InventoryQuestions:
         """Return the questions for what the cluster has, beside its partitions."""
-        return inventory.questions(self.query_call)
+        return cluster.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""
-        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), inventory.parse_capacity)
+        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), cluster.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 

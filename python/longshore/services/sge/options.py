@@ -1,20 +1,27 @@
-"""``qsub`` options of a job, from its request and its settings (pure functions)."""
+"""Which options of qsub jobs get, from their requests and the keys of the map `sge`, and what these ask for."""
 
 from __future__ import annotations
 
 import math
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
+import msgspec
+
 from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import fit_line, to_list
+from longshore.batch.scripts.lines import fit_line, text_lines, to_list
 from longshore.batch.settings import node_count, one_of
+from longshore.batch.values import parse_number
+from longshore.contract.batch import Urgency
 from longshore.errors import ConfigError
 from longshore.model.suggestions import name_all
 from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.sge.answers import parse_bytes, parse_seconds, requested
 
 SERVICE: Final = "sge"
 SITE_NAMES: Final = ("bin", "cell", "cluster", "root", "use_priority")
@@ -179,3 +186,72 @@ def _word(name: str, value: object) -> str:
     if '"' in text and "'" in text:
         raise ConfigError(f"'{name}' cannot be {text!r}: qsub has no way to write both kinds of quotes")
     return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+_CLOSE: Final = str.maketrans({":": ";", "@": "a", "/": "_", "\\": "_", "*": "_", "?": "_"})
+"""Signs that no name may have, and close ones; those of patterns have none."""
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._;+=-]+")
+
+
+def directives(job: JobSpec) -> Iterator[str]:
+    """Return the options of a job, without ``#$``."""
+    # Inherited variables are already selected: qsub sees no others. Its own paths know no quotes and may not have
+    # colons, so the script opens its output and enters its folder itself.
+    yield from (f'-N "{job.name}"', "-S /bin/sh", "-V", "-wd /", "-j y", "-o /dev/null", "-w e")
+    yield f"-r {'y' if job.is_engine else 'n'}"
+    if job.array:
+        yield f"-t 1-{job.array}"
+    limit = job.batch.request.walltime_s
+    if limit and job.warning_s:
+        # USR1 at the soft limit, KILL at the hard one (queue_conf(5): s_rt).
+        yield f"-l s_rt={max(1, int(limit) - job.warning_s)}"
+    yield from options(job, slack_s(job.batch.urgency) if job.batch.urgency else None)
+
+
+def slack_s(urgency: Urgency) -> float:
+    """Return the seconds until the latest start that does not delay the end of the run."""
+    return urgency.end_at - urgency.pressure_s - time.time()
+
+
+def plain_name(name: str) -> str:
+    """Return a name that Grid Engine and its patterns accept; its first sign is a letter."""
+    plain = _ILLEGAL.sub("_", name.translate(_CLOSE))
+    return plain if plain[:1].isalpha() else f"j{plain}"
+
+
+_RESOURCE_KEYS: Final = ("cpu_resource", "mem_resource", "tmp_resource")
+
+
+def allocation(job: JobSpec) -> Allocation:
+    """Return what jobs ask for; options behind ``-soft`` are wishes, and do not count."""
+    own, request = job.own, job.batch.request
+    lines = "\n".join((*text_lines(own.get("hard")), *job.raw))
+    text = re.sub(r"(?s)(?:^|\s)-soft\b.*?(?=\s-hard\b|$)", "", lines).replace('"', "").replace("'", "")
+    asked = {name: str(amount) for name, amount in request.resources.items()} | requested(text)
+    found = Allocation.of_request(request)
+    queues = re.findall(r"(?:^|\s)-q\s+(\S+)", text) or [str(job.batch.attributes.get("queue") or "")]
+    # Of a range of slots, the largest counts.
+    ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
+    slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0) if ranges else 0
+    cpus = slots or parse_number(asked.get(str(own.get("cpu_resource")), "")) or found.cpus_per_task
+    nodes, _, environment = slots_environment(own, cpus)
+    size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
+    per_slot = slots or (cpus if environment else 1)
+    names = {
+        "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
+        "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
+        "project": tuple(re.findall(r"(?:^|\s)-P\s+(\S+)", text)[-1:]),
+    }
+    account = str(job.batch.attributes.get("accountingGroup") or "")
+    limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
+    return msgspec.structs.replace(
+        found,
+        nodes=nodes if nodes > 1 else None,
+        cpus_per_task=cpus,
+        memory_b=size * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b,
+        disk_b=disk or found.disk_b,
+        walltime_s=found.walltime_s if limit_s == math.inf else limit_s,
+        # A queue may be that of some hosts: all.q@@fast.
+        partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
+        names={**names, "project": names["project"] or tuple(filter(None, (account,)))},
+    )

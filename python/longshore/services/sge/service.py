@@ -1,15 +1,16 @@
-"""Grid Engine service: Longshore's engine with the batch kit."""
+"""Grid Engine as a service: the batch kit with its dialect, and checks of what only Grid Engine needs."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from longshore.batch.dialect import Question
+from longshore.batch.dialect import ProgramCall, Question
+from longshore.batch.pilots.check_packing import pilot_settings
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
@@ -17,15 +18,98 @@ from longshore.contract.context import Context, Problem
 from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
+from longshore.model.wording import count_noun
+from longshore.model.workflow.job import Job
 from longshore.plan.transform import ignored_requests
-from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs, pilot_questions
+from longshore.services.sge.answers import lines_at
+from longshore.services.sge.cluster import listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.load import parse_load
-from longshore.services.sge.options import SERVICE
-from longshore.sites.requests import Unmet
+from longshore.services.sge.options import SERVICE, SgeMap
+from longshore.sites.requests import Unmet, unknown_name
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
+
+IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
+"""Settings of a job without an equivalent in Grid Engine."""
+_NODES: Final = f"{SERVICE}.nodesEnvironment"
+_ONE_CLUSTER: Final = ("bin", "root", "cell", "cluster")
+_NAMES: Final = {"requestCpus": "parallelEnvironment", "requestMemory": "mem_resource", "requestDisk": "tmp_resource"}
+
+
+def check_jobs(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+    """Find jobs for another cluster, and note amounts that Grid Engine is not told of."""
+    site_map = own_map(SERVICE, ctx.site.settings)
+    for job in workflow.samples:
+        own = job.settings.service_settings
+        for name in _ONE_CLUSTER:
+            if (value := own.get(name, site_map.get(name))) != site_map.get(name):
+                yield Problem(
+                    message=f"job '{job.name}': '{SERVICE}.{name}' is '{value}', and that of the run's site "
+                    f"'{site_map.get(name)}': a run has one cluster",
+                    job=job.name,
+                    key=SERVICE,
+                )
+        yield from _unsaid_amounts(job, {**site_map, **own})
+
+
+def _unsaid_amounts(job: Job, own: SgeMap) -> Iterator[Problem]:
+    """Note amounts for which the site has no name."""
+    request = job.settings.request
+    unsaid = {
+        "requestCpus": request.cpus > 1 and not (own.get("cpu_resource") or own.get("parallelEnvironment")),
+        "requestMemory": bool(request.memory_b) and not own.get("mem_resource"),
+        "requestDisk": bool(request.disk_b) and not own.get("tmp_resource"),
+    }
+    for key, is_unsaid in unsaid.items():
+        if is_unsaid:
+            yield Problem(
+                message=f"job '{job.name}': Grid Engine is not told of '{key}'",
+                hint=f"Name the cluster's resource for it in the site's profile: 'sge: {{{_NAMES[key]}: NAME}}'.",
+                job=job.name,
+                key=key,
+                fatal=False,
+            )
+
+
+def pilot_questions(
+    settings: Mapping[str, Any], ask: Callable[..., ProgramCall]
+) -> Iterator[Question[tuple[Unmet, ...]]]:
+    """Return the questions whether the parallel environment of a site's pilots can start them; `ask` makes calls."""
+    name, pilot = str(own_map(SERVICE, settings).get("nodesEnvironment") or ""), pilot_settings(settings)
+    # A pattern stands for several, and Grid Engine chooses.
+    if pilot.nodes < 2 or re.search(r"[*?\[]", name):
+        return
+    yield Question(ask("qconf", "-spl"), lambda text: _find_missing(name, listed_names(text)))
+    if not name:
+        return
+    yield Question(ask("qconf", "-sp", name), lambda text: tuple(find_unfit(text, pilot.cpus)))
+
+
+def _find_missing(name: str, known: tuple[str, ...]) -> tuple[Unmet, ...]:
+    if not name:
+        hint = f"Name one of {', '.join(known)}: 'qconf -sp NAME' shows its allocation_rule." if known else ""
+        return (Unmet(f"pilots on several hosts need a parallel environment: '{_NODES}' is missing", hint),)
+    return () if name in known else (unknown_name("parallel environment", name, known),)
+
+
+def find_unfit(text: str, cpus: int) -> Iterator[Unmet]:
+    """Find why a parallel environment, as ``qconf -sp`` prints it, cannot start pilots with so many processors."""
+    fields = {name: value.strip() for name, _, value in lines_at(text, " ")}
+    name = fields.get("pe_name", "")
+    subject = f"the parallel environment '{name}' cannot start pilots on several hosts"
+    if (control := fields.get("control_slaves", "not set")).upper() != "TRUE":
+        yield Unmet(
+            f"{subject}: its control_slaves is {control}",
+            f"Name one with 'control_slaves TRUE' under '{_NODES}'. Else raise 'pilot.count' instead of 'pilot.nodes'.",
+        )
+    if (rule := fields.get("allocation_rule", "")) != str(cpus):
+        hint = f", or give pilots as many processors: pilot: {{cpus: {rule}}}" if rule.isdecimal() else ""
+        yield Unmet(
+            f"{subject} with {count_noun(cpus, 'processor')} each: its allocation_rule is '{rule}'",
+            f"Name one with the rule {cpus} under '{_NODES}'{hint}. Else raise 'pilot.count' instead of 'pilot.nodes'.",
+        )
+
 
 BACKEND_HELP = """\
 --backend-options for Grid Engine is the priority of the jobs, as behind qsub's -p: a whole number from -1023 to 0."""
@@ -35,14 +119,11 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
     """Grid Engine as a workload manager."""
 
     name: ClassVar[str] = SERVICE
+    dialect: ClassVar[type[SgeDialect]] = SgeDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives",),
         required_variables=SgeDialect.variables.required,
     )
-
-    def dialect(self, own: Mapping[str, Any]) -> SgeDialect:
-        """Return Grid Engine's dialect."""
-        return SgeDialect(own)
 
     def backend_options(self, text: str) -> Mapping[str, Any]:
         """Return the key that a priority stands for."""

@@ -6,56 +6,57 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-import msgspec
-
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
+    DependencyDialect,
     InventoryQuestions,
     ProgramCall,
     Programs,
     ProgramVariables,
     Question,
     calls_with,
+    parent_batches,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
+from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import StepLauncher
 from longshore.batch.submit_replies import SubmitReplies
-from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
-from longshore.contract.inventory import Association, PartitionState, Qos
+from longshore.contract.inventory import PartitionState
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.services.slurm import inventory
-from longshore.services.slurm.commands import parse, parse_cluster
-from longshore.services.slurm.commands.replies import REPLIES
-from longshore.services.slurm.commands.states import STATES
-from longshore.services.slurm.extensions import shown_jobs
-from longshore.services.slurm.extensions.accounts import accounts_question, qos_question
-from longshore.services.slurm.extensions.allocation import allocations
-from longshore.services.slurm.extensions.burst_buffer import buffer_lines, insert_buffer_lines, refuse_buffer_lines
-from longshore.services.slurm.extensions.components import check_names, component_count, components, normalize_names
-from longshore.services.slurm.extensions.dependencies import SlurmDependencies
-from longshore.services.slurm.extensions.federation import cluster_option
-from longshore.services.slurm.extensions.nice import nice_value, scale, with_nice
-from longshore.services.slurm.extensions.pending_reasons import HOPELESS_REASONS
-from longshore.services.slurm.render.directives import directives
-from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, site_options
+from longshore.services.slurm import answers, cluster
+from longshore.services.slurm.options import (
+    COMPONENT_NAMES,
+    JOB_NAMES,
+    SITE_NAMES,
+    allocations,
+    component_count,
+    components,
+    nice_value,
+    normalize_names,
+    omitted_options,
+    scale,
+    site_options,
+    with_nice,
+)
+from longshore.services.slurm.script import buffer_lines, directives, insert_buffer_lines, refuse_buffer_lines
+from longshore.services.slurm.states import STATES
 from longshore.world.processes.shell import ProgramResult
 
 _TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""
 
 
-class SlurmDialect(SlurmDependencies):
+class SlurmDialect(DependencyDialect):
     """Slurm, as its site's map (``config``, ``clusters``) selects it."""
 
     name: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
     programs: ClassVar[Programs] = Programs(submit="sbatch", queue="squeue", accounting="sacct", cancel="scancel")
-    states: ClassVar[StateTable] = msgspec.structs.replace(STATES, hopeless_reasons=HOPELESS_REASONS)
-    submit_replies: ClassVar[SubmitReplies] = REPLIES
+    states: ClassVar[StateTable] = STATES
+    submit_replies: ClassVar[SubmitReplies] = answers.REPLIES
     variables: ClassVar[ProgramVariables] = ProgramVariables(
         cluster={"config": ("SLURM_CONF",)},
         dropped=re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*"),
@@ -80,7 +81,9 @@ class SlurmDialect(SlurmDependencies):
 
     @property
     def _cluster_option(self) -> tuple[str, ...]:
-        return cluster_option(self.settings)
+        """The option of the programs that selects one of the clusters that they know (sbatch(1): --clusters)."""
+        clusters = self.settings.get("clusters")
+        return (f"--clusters={clusters}",) if clusters else ()
 
     # ----------------------------------------------------------------------------------------------------- submit
 
@@ -90,16 +93,13 @@ class SlurmDialect(SlurmDependencies):
         scale(own)
 
     def check_job(self, own: Mapping[str, YamlValue]) -> None:
-        """Raise `ConfigError` for an invalid setting of jobs."""
-        check_names(own)
+        """Raise `ConfigError` for an unknown name, two spellings of one name, or a missing index."""
+        component_count(own)
+        omitted_options(own)
 
-    def normalize(self, own: Mapping[str, YamlValue]) -> Mapping[str, YamlValue]:
-        """Return a map with each name in its first spelling."""
-        return normalize_names(own)
+    normalize = staticmethod(normalize_names)
 
-    def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
-        """Return what each component of a job asks for."""
-        return allocations(job)
+    allocations = staticmethod(allocations)
 
     def directives(self, job: JobSpec) -> Iterator[str]:
         """Return the options of sbatch."""
@@ -128,9 +128,7 @@ class SlurmDialect(SlurmDependencies):
         """Whether jobs have one component: Slurm accepts no arrays of heterogeneous jobs."""
         return component_count(own) == 1
 
-    def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
-        """Return the nice value for an urgency."""
-        return nice_value(own, urgency, facts)
+    priority = staticmethod(nice_value)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of sbatch, which reads the script from its input."""
@@ -149,16 +147,14 @@ class SlurmDialect(SlurmDependencies):
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
         """Return the facts in the configuration and the licences."""
         config, licences = outputs
-        return parse.cluster_facts(config, licences)
+        return cluster.cluster_facts(config, licences)
 
     def queue_call(self, user: str) -> ProgramCall:
         """Return the call of squeue."""
         words = ("squeue", "--noheader", "--array", "--states=all", f"--user={user}")
-        return ProgramCall((*words, *self._cluster_option, f"--format={parse.QUEUE_FORMAT}"))
+        return ProgramCall((*words, *self._cluster_option, f"--format={answers.QUEUE_FORMAT}"))
 
-    def parse_queue(self, output: str) -> Iterator[QueueRow]:
-        """Return the rows of squeue."""
-        return parse.queue_rows(output)
+    parse_queue = staticmethod(answers.queue_rows)
 
     def show_call(self, task: TaskId) -> ProgramCall:
         """Return the call of scontrol for one task."""
@@ -167,18 +163,18 @@ class SlurmDialect(SlurmDependencies):
     def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
         """Return what scontrol answered on a task."""
         if answer.ok:
-            return shown_jobs.shown_row(task, answer.out)
-        return None if shown_jobs.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
+            return answers.shown_row(task, answer.out)
+        return None if answers.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
         """Return what scontrol answered on an array."""
         if answer.ok:
-            return shown_jobs.shown_rows(answer.out)
-        return {} if shown_jobs.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
+            return answers.shown_rows(answer.out)
+        return {} if answers.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
     def boot_question(self, nodes: str) -> Question[float | None]:
         """Return the question for the times at which nodes booted."""
-        return Question(self.query_call("scontrol", "--oneliner", "show", "node", nodes), shown_jobs.parse_boot_time)
+        return Question(self.query_call("scontrol", "--oneliner", "show", "node", nodes), answers.parse_boot_time)
 
     def accounting_fields_call(self) -> ProgramCall:
         """Return the call that lists the fields of this version's sacct."""
@@ -186,29 +182,27 @@ class SlurmDialect(SlurmDependencies):
 
     def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
         """Return calls of sacct: fields that decide outcomes, and fields to store."""
-        fields = (*parse.ACCOUNT_FIELDS, *parse.stored_fields(known_fields))
+        fields = (*answers.ACCOUNT_FIELDS, *answers.stored_fields(known_fields))
         for call in calls_with((), _names_of(tasks)):
             yield ProgramCall((*self._sacct_words(fields), f"--jobs={','.join(call.argv)}"))
 
     def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
         """Return the call of sacct for jobs of a name."""
-        words = self._sacct_words(parse.ACCOUNT_FIELDS)
+        words = self._sacct_words(answers.ACCOUNT_FIELDS)
         return ProgramCall((*words, f"--name={name}", f"--starttime={since}", f"--user={user}"))
 
     def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
         """Return the tasks in sacct's output."""
-        return parse.gathered_rows(output, parse.stored_fields(known_fields))
+        return answers.gathered_rows(output, answers.stored_fields(known_fields))
 
-    def reports_out_of_memory(self, output: str, raw_id: str) -> bool:
-        """Whether slurmstepd reports in a batch's output that a task ran out of memory."""
-        return parse.reports_out_of_memory(output, raw_id)
+    reports_out_of_memory = staticmethod(answers.reports_out_of_memory)
 
     def _sacct_words(self, fields: Sequence[str]) -> tuple[str, ...]:
         return (
             "sacct",
             "--noheader",
             "--parsable2",
-            f"--delimiter={parse.SEPARATOR}",
+            f"--delimiter={answers.SEPARATOR}",
             f"--format={','.join(fields)}",
             *self._cluster_option,
         )
@@ -221,23 +215,19 @@ class SlurmDialect(SlurmDependencies):
 
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the partitions."""
-        return Question(self.query_call("scontrol", "--oneliner", "show", "partition"), parse_cluster.parse_partitions)
+        return Question(self.query_call("scontrol", "--oneliner", "show", "partition"), cluster.parse_partitions)
 
-    def accounts_question(self, user: str, facts: ClusterFacts) -> Question[Sequence[Association]]:
-        """Return the question for the user's associations."""
-        return accounts_question(user, facts)
+    accounts_question = staticmethod(cluster.accounts_question)
 
-    def qos_question(self) -> Question[Mapping[str, Qos]]:
-        """Return the question for the QOS."""
-        return qos_question()
+    qos_question = staticmethod(cluster.qos_question)
 
     def inventory_questions(self) -> InventoryQuestions:
         """Return the questions for what the cluster has, beside its partitions."""
-        return inventory.questions(self.query_call)
+        return cluster.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the sizes of nodes."""
-        return Question(self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), inventory.parse_capacity)
+        return Question(self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), cluster.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 
@@ -256,6 +246,31 @@ class SlurmDialect(SlurmDependencies):
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in priorities.items())
         yield ProgramCall(("scontrol", *self._cluster_option), stdin=lines)
 
+    # ----------------------------------------------------------------------------------------------- dependencies
+
+    def hold_options(self) -> tuple[str, ...]:
+        """Return the option that submits a job held."""
+        return ("--hold",)
+
+    def after_success_options(
+        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+    ) -> tuple[str, ...]:
+        """Return the options that start a batch after its parents' success."""
+        value = dependency_value(parents, records)
+        return (f"--dependency={value}", "--kill-on-invalid-dep=yes") if value else ()
+
+    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
+        """Return the options that start a job after the end of others."""
+        return (f"--dependency=afterany:{':'.join(map(str, jobs))}", "--kill-on-invalid-dep=yes")
+
+    def is_held(self, row: AccountRow) -> bool:
+        """Whether scontrol shows a job as held."""
+        return row.state == "PENDING" and "Held" in row.reason
+
+    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
+        """Return calls of scontrol that release held jobs."""
+        return calls_with(("scontrol", *self._cluster_option, "release"), jobs)
+
 
 def _names_of(tasks: Iterable[TaskId]) -> list[str]:
     """Name tasks for a query: individually, or by their array when it has many of them."""
@@ -266,3 +281,18 @@ def _names_of(tasks: Iterable[TaskId]) -> list[str]:
     for job, these in sorted(by_job.items()):
         names += [str(job)] if len(these) > _TASKS_PER_CALL else [str(task) for task in these]
     return names
+
+
+def dependency_value(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
+    """Build the value of ``sbatch --dependency`` for a batch's members.
+
+    `parents` holds the parents' indices per member: the same for all, or at the member's own place in other batches.
+    `records` holds the batch of each submitted job, and its position in the batch.
+    """
+    batches, is_by_place = parent_batches(parents, records)
+    if is_by_place:
+        return f"aftercorr:{':'.join(str(number) for number, _ in batches)}"
+    names: list[str] = []
+    for number, places in batches:
+        names += [str(number)] if places is None else [f"{number}_{place}" for place in places]
+    return f"afterok:{':'.join(names)}" if names else ""

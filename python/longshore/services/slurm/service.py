@@ -1,43 +1,131 @@
-"""Slurm service: Longshore's engine with the batch kit, or the whole graph as native Slurm dependencies."""
+"""Slurm as a service: the batch kit with Slurm's dialect, and options and launchers in the words of srun."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from longshore.batch.backend_options import BackendOption, describe_options, parse_options
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
 from longshore.contract.context import Context, Problem
 from longshore.contract.service import ServiceTraits
+from longshore.errors import ConfigError
 from longshore.plan.transform import ignored_requests
-from longshore.services.slurm.check import IGNORED_SETTINGS, check_clusters, check_library
+from longshore.services.slurm.cluster import parse_load
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.extensions.backend_options import backend_values
-from longshore.services.slurm.extensions.components import component_count
-from longshore.services.slurm.extensions.launcher import launcher_line
-from longshore.services.slurm.load import parse_load
+from longshore.services.slurm.options import component_count
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
+
+# The options are those of open-lmake's page "Slurm backend".
+
+
+_OPTIONS: Final = (
+    BackendOption("-c", "--cpus-per-task", "cpu", "N", "processors"),
+    BackendOption("", "--mem", "mem", "AMOUNT", "memory"),
+    BackendOption("", "--tmp", "tmp", "AMOUNT", "temporary disk space"),
+    BackendOption("-C", "--constraint", "features", "LIST", "features of nodes"),
+    BackendOption("-x", "--exclude", "excludes", "LIST", "nodes to exclude"),
+    BackendOption("", "--gres", "gres", "LIST", "generic resources"),
+    BackendOption("-L", "--licenses", "licence", "LIST", "licences"),
+    BackendOption("-w", "--nodelist", "nodes", "LIST", "nodes to use"),
+    BackendOption("-p", "--partition", "partition", "NAME", "partition"),
+    BackendOption("-q", "--qos", "qos", "NAME", "quality of service"),
+    BackendOption("", "--reservation", "reserv", "NAME", "reservation"),
+)
+BACKEND_HELP: Final = describe_options(
+    "Options of --backend-options for Slurm, as in srun; a lone ':' separates the components of a job:", _OPTIONS
+)
+_REQUESTED: Final = {"cpu": "requestCpus", "mem": "requestMemory", "tmp": "requestDisk"}
+"""Keys of a request per option: such a request grows when a job is retried."""
+
+
+def backend_options(text: str) -> dict[str, str]:
+    """Parse a string of options into the service's own map.
+
+    Raises `ConfigError` for an unknown option or a missing value, and `OptionHelpRequest` where help is requested.
+    """
+    first, *others = parse_options(text, _OPTIONS, BACKEND_HELP)
+    if any("licence" in each for each in others):
+        raise ConfigError("licences belong to the whole job: give them before the first ':'")
+    numbered = {f"{name}{number}": value for number, each in enumerate(others, 1) for name, value in each.items()}
+    return {**first, **numbered}
+
+
+_SRUN: Final = 'srun --export=ALL --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"'
+"""Since 22.05 srun does not take the processors of a task from the job; and it would take ``--export`` from there."""
+_MPIRUN: Final = '-n "${SLURM_NTASKS:-1}"'
+_KNOWN: Final = {
+    "srun": _SRUN,
+    "mpirun": f"mpirun {_MPIRUN}",
+    "mpiexec": f"mpiexec {_MPIRUN}",
+}
+
+
+def launcher_line(launcher: object, components: int = 1) -> str:
+    """Return the line of shell in front of a command; empty for none.
+
+    ``srun``, ``mpirun`` and ``mpiexec`` start as many tasks as the job has; any other text is such a line itself. A
+    heterogeneous job is started in all of its components. Raises `ConfigError` when the launcher is no text.
+    """
+    if launcher is None or launcher == "":
+        return ""
+    if not isinstance(launcher, str) or "\n" in launcher.strip():
+        raise ConfigError(
+            f"'slurm.launcher' must be one line of text, not {launcher!r}",
+            hint=f"For example {', '.join(_KNOWN)}, or 'srun --mpi=pmix'.",
+        )
+    if launcher.strip() == "srun" and components > 1:
+        # Their tasks may have different numbers of processors, which one option cannot express.
+        return f"srun --export=ALL --het-group={','.join(map(str, range(components)))}"
+    return _KNOWN.get(launcher.strip(), launcher.strip())
+
+
+IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
+"""Settings of a job without an equivalent in Slurm."""
+
+
+def check_library(ctx: Context) -> Iterator[Problem]:
+    """Note a library that has no use."""
+    if own_map("slurm", ctx.site.settings).get("lib_slurm"):
+        yield Problem(
+            message="'lib_slurm' is not used: Longshore runs Slurm's programs", origin=ctx.site.origin, fatal=False
+        )
+
+
+def check_clusters(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+    """Find jobs for another cluster, which cannot be submitted with the others."""
+    site_map = own_map("slurm", ctx.site.settings)
+    for job in workflow.samples:
+        own = job.settings.service_settings
+        for name in ("clusters", "config"):
+            if (value := own.get(name, site_map.get(name))) != site_map.get(name):
+                yield Problem(
+                    message=f"job '{job.name}': 'slurm.{name}' is '{value}', and that of the run's site "
+                    f"'{site_map.get(name)}': a run has one cluster",
+                    job=job.name,
+                    key="slurm",
+                )
 
 
 class SlurmService(BatchService, LauncherLine, BackendOptions, LoadReporter):
     """Slurm as a workload manager."""
 
     name: ClassVar[str] = "slurm"
+    dialect: ClassVar[type[SlurmDialect]] = SlurmDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives", "sbatch"),
         required_variables=SlurmDialect.variables.required,
     )
 
-    def dialect(self, own: Mapping[str, Any]) -> SlurmDialect:
-        """Return Slurm's dialect."""
-        return SlurmDialect(own)
-
     def backend_options(self, text: str) -> Mapping[str, Any]:
-        """Return the keys that a string of options, as srun has them, stands for."""
-        return backend_values(text)
+        """Return the keys that a string of options, as srun has them, stands for; those of Slurm in its own map."""
+        settings = backend_options(text)
+        values: dict[str, Any] = {key: settings.pop(name) for name, key in _REQUESTED.items() if name in settings}
+        return values | {self.name: settings} if settings else values
 
     def launcher_line(self, settings: Mapping[str, Any]) -> str:
         """Return the line that starts the tasks of a job."""

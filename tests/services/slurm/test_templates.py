@@ -18,7 +18,7 @@ from longshore.batch.scripts.lines import job_name
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.directives import output_pattern
+from longshore.services.slurm.script import output_pattern
 
 NASTY = "\"'\\ #$`!*?[]{}()<>|&;%~=,:+-@éß中\t"
 printable = st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t")

@@ -13,9 +13,9 @@ from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.slurm.cluster import parse_time_limit
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.extensions.allocation import parse_size
-from longshore.services.slurm.inventory import parse_time_limit
+from longshore.services.slurm.options import parse_size
 
 GIB = 1024 * MIB
 

@@ -1,4 +1,4 @@
-"""Limits of queues and names that options use, for what a cluster has (pure functions)."""
+"""What a Grid Engine has and allows, apart from the answers on jobs because it is asked once, not in each round."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Final
 
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.batch.jobs import ClusterFacts
+from longshore.batch.values import parse_number
 from longshore.contract.inventory import PartitionState
-from longshore.services.sge.parse import lines_at, parse_bytes, parse_seconds
+from longshore.services.sge.answers import lines_at, parse_bytes, parse_seconds
 
 _CLOSED: Final = "cdsuE"
 """Column of ``qstat -g c``: slots of instances that take no jobs until a person acts."""
@@ -83,3 +85,32 @@ def _queue(row: dict[str, str]) -> PartitionState:
         accounts=frozenset(),
         qos=frozenset(),
     )
+
+
+def cluster_facts(config: str, complexes: str) -> ClusterFacts:
+    """Parse ``qconf -sconf``, and ``qconf -sc`` for the resources that are amounts of memory."""
+    joined = config.replace("\\\n", " ")
+    values = {name: value.strip() for name, _, value in lines_at(joined, " ")}
+    tasks, jobs = values.get("max_aj_tasks", ""), values.get("max_u_jobs", "")
+    rows = [line.split() for line in complexes.splitlines() if not line.startswith("#")]
+    return ClusterFacts(
+        max_array=parse_number(tasks) or None,
+        max_jobs=parse_number(jobs) or None,
+        accounting="accounting=false" not in values.get("reporting_params", ""),
+        byte_resources=tuple(name for row in rows if len(row) > 2 and row[2] == "MEMORY" for name in row[:2]),
+    )
+
+
+def parse_load(text: str) -> dict[str, float]:
+    """Return slots in all and free, from ``qstat -g c``, whose columns have names."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("-")]
+    if not lines:
+        return {}
+    # The name of the first column has a blank.
+    names = lines[0].replace("CLUSTER QUEUE", "QUEUE").split()
+    if not {"AVAIL", "TOTAL"} <= set(names):
+        return {}
+    rows = [line.split() for line in lines[1:]]
+    whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    free, total = (sum(int(row[name]) for row in whole if row[name].isdecimal()) for name in ("AVAIL", "TOTAL"))
+    return {"cpus_free": float(free), "cpus_total": float(total)} if total else {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.slurm.extensions.nice import MOST, NiceScale, scale
+from longshore.services.slurm.options import MOST, NiceScale, scale
 
 ETA = datetime(2026, 11, 20, 12, 0).timestamp()  # noqa: DTZ001 - the origin is local time too
 

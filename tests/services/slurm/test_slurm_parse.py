@@ -9,21 +9,24 @@ from hypothesis import strategies as st
 from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
 from longshore.batch.values import parse_duration, parse_size, parse_time
-from longshore.services.slurm.commands.parse import (
+from longshore.services.slurm.answers import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
+    REPLIES,
     SEPARATOR,
     account_rows,
-    cluster_facts,
     exit_status,
     gathered_rows,
+    is_unknown_job,
+    parse_boot_time,
     queue_rows,
+    shown_row,
+    shown_rows,
     stored_fields,
     task_ids,
 )
-from longshore.services.slurm.commands.replies import REPLIES
-from longshore.services.slurm.commands.states import STATES, base_state
-from longshore.services.slurm.extensions.shown_jobs import is_unknown_job, parse_boot_time, shown_row, shown_rows
+from longshore.services.slurm.cluster import cluster_facts
+from longshore.services.slurm.states import STATES, base_state
 from longshore.world.processes.shell import ProgramResult
 
 

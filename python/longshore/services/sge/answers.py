@@ -1,15 +1,16 @@
-"""Parsers of what Grid Engine's programs print: qsub, qstat, qacct, qdel and qconf (pure functions)."""
+"""What qsub, qstat, qacct and qdel answer on jobs, and what each state means for an attempt."""
 
 from __future__ import annotations
 
 import html
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
 from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.batch.values import (
     BINARY_UNITS,
@@ -21,8 +22,63 @@ from longshore.batch.values import (
     plain_lines,
     seconds_between,
 )
-from longshore.services.sge import states
+from longshore.model.run.states import Cause
 from longshore.world.processes.shell import ProgramResult
+
+PENDING: Final = "qw"
+HELD: Final = "hqw"
+ERROR: Final = "Eqw"
+SUSPENDED: Final = "suspended"
+TRANSFER: Final = "t"
+RUNNING: Final = "r"
+DELETING: Final = "d"
+RESCHEDULED: Final = "rescheduled"
+DONE: Final = "done"
+EXIT: Final = "exit"
+SIGNAL: Final = "signal"
+DELETED: Final = "deleted"
+TIME: Final = "time limit"
+MEMORY: Final = "memory limit"
+NOT_STARTED: Final = "not started"
+
+REASONS: Final = MappingProxyType({HELD: "held (hqw)", ERROR: "error state (Eqw)", SUSPENDED: "suspended"})
+"""Reason of waiting per state; a job that just waits has none."""
+
+STATES: Final = StateTable(
+    waiting=(PENDING, HELD, ERROR, SUSPENDED, RESCHEDULED),
+    running=(TRANSFER, RUNNING, DELETING),
+    causes=MappingProxyType(
+        {
+            DONE: None,
+            EXIT: Cause.EXIT,
+            SIGNAL: Cause.EXIT,
+            DELETED: Cause.CANCELLED,
+            TIME: Cause.WALLTIME,
+            MEMORY: Cause.OOM,
+            NOT_STARTED: Cause.LOST,
+        }
+    ),
+    ordinary=frozenset({DONE, EXIT, SIGNAL}),
+    suspended=frozenset({SUSPENDED}),
+    held_reasons=frozenset({REASONS[HELD], REASONS[ERROR]}),
+)
+
+
+def queue_state(letters: str) -> str:
+    """Return the state that qstat's letters mean, such as ``hqw`` or ``dr``; the letters themselves if unknown."""
+    if "E" in letters:
+        return ERROR
+    if "d" in letters:
+        return DELETING
+    if any(letter in letters for letter in "sSTN"):
+        return SUSPENDED
+    if "q" in letters:
+        # A hold of a job that runs counts only for its next start.
+        return HELD if "h" in letters else PENDING
+    if "t" in letters:
+        return TRANSFER
+    return RUNNING if "r" in letters else letters
+
 
 REPLIES: Final = SubmitReplies(
     accepted=re.compile(r"(\d{1,18})(?:\.\d{1,18}-\d{1,18}:\d{1,18})?"),
@@ -84,12 +140,12 @@ def read_queue_answer(answer: ProgramResult) -> ProgramResult:
     return msgspec.structs.replace(answer, status=1, err=f"{answer.err}\nqstat's answer is cut short")
 
 
-def queue_rows(text: str) -> Iterator[QueueRow]:
+def queue_rows(output: str) -> Iterator[QueueRow]:
     """Parse ``qstat -xml``; tasks that share a row get one row each. Tasks are counted from 0 here."""
     # No XML parser: the name of one job with a stray character would make all others unreadable.
-    for found in _JOB.finditer(text):
+    for found in _JOB.finditer(output):
         fields = {name: html.unescape(value.strip()) for name, value in _FIELD.findall(found[1])}
-        number, state = parse_number(fields.get("JB_job_number", "")), states.queue_state(fields.get("state", ""))
+        number, state = parse_number(fields.get("JB_job_number", "")), queue_state(fields.get("state", ""))
         if number is None:
             continue
         tasks = fields.get("tasks", "")
@@ -98,7 +154,7 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
                 id=TaskId(number, index),
                 raw_id=str(number),
                 state=state,
-                reason=states.REASONS.get(state, ""),
+                reason=REASONS.get(state, ""),
                 started_at=local_time(fields.get("JAT_start_time", "")),
                 node=fields.get("queue_name", "").partition("@")[2],
                 name=fields.get("JB_name", ""),
@@ -111,9 +167,9 @@ def shown_row(task: TaskId, output: str) -> AccountRow | None:
     if fields.get("job_number") != str(task.job):
         return None
     error = next((value for name, value in fields.items() if name.startswith("error reason")), "")
-    state = states.ERROR if error else states.PENDING
+    state = ERROR if error else PENDING
     if not error and any(name.startswith("usage") for name in fields):
-        state = states.RUNNING
+        state = RUNNING
     return AccountRow(id=task, raw_id=str(task.job), state=state, state_text=state, exit=0, signal=0, reason=error)
 
 
@@ -193,23 +249,23 @@ def final_state(failed: int, status: int, fields: Mapping[str, str]) -> str:
     limits in ``category``.
     """
     if failed == _RESCHEDULED:
-        return states.RESCHEDULED
+        return RESCHEDULED
     if failed not in (_LIMIT, _AFTER_JOB):
-        return states.NOT_STARTED if failed else states.EXIT if status else states.DONE
+        return NOT_STARTED if failed else EXIT if status else DONE
     limits = requested(fields.get("category", ""))
     wall_s, cpu_s = _leading_number(fields.get("ru_wallclock", "")), _leading_number(fields.get("cpu", ""))
     if parse_seconds(limits.get("h_rt", "")) <= wall_s or parse_seconds(limits.get("h_cpu", "")) <= cpu_s:
-        return states.TIME
+        return TIME
     memory = parse_bytes(limits.get("h_vmem", "")) * (_leading_number(fields.get("slots", "")) or 1)
     is_full = bool(memory) and parse_bytes(fields.get("maxvmem", "")) >= memory * _NEARLY_ALL
     if failed == _LIMIT:
         # Without a limit of the job's own, that of its queue ended it.
-        return states.MEMORY if is_full or memory else states.TIME
+        return MEMORY if is_full or memory else TIME
     if parse_seconds(limits.get("s_rt", "")) <= wall_s:
-        return states.TIME
+        return TIME
     if is_full:
-        return states.MEMORY
-    return states.DELETED if status in _DELETED_STATUS else states.SIGNAL
+        return MEMORY
+    return DELETED if status in _DELETED_STATUS else SIGNAL
 
 
 def requested(category: str) -> dict[str, str]:

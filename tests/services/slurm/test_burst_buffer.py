@@ -6,7 +6,7 @@ import pytest
 from tests.services.slurm.scripts import script
 
 from longshore.errors import ConfigError
-from longshore.services.slurm.extensions.burst_buffer import insert_buffer_lines
+from longshore.services.slurm.script import insert_buffer_lines
 
 
 @pytest.mark.parametrize(

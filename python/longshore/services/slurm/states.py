@@ -1,16 +1,20 @@
-"""Reasons of Slurm why a job waits that do not pass by themselves, and the change that mends each.
-
-The list of all reasons is https://slurm.schedmd.com/job_reason_codes.html. A reason is in the table if waiting cannot
-clear it: the request exceeds a limit on one job, or names what does not exist or is not allowed. Limits on sums
-(``AssocGrp*``, ``QOSGrp*``, ``*PerUser``, ``*PerAccount``) pass when other jobs end. Nodes and partitions that are away
-(``ReqNodeNotAvail``, ``NodeDown``, ``PartitionDown``, ``PartitionInactive``, ``Reservation``) come back.
-"""
+"""Slurm's job states and reasons of waiting, and what each means for an attempt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
+
+from longshore.batch.jobs import StateTable
+from longshore.model.run.states import Cause
+
+# Reasons of waiting that do not pass by themselves, and the change that mends each. The list of all reasons is
+# https://slurm.schedmd.com/job_reason_codes.html. A reason is in the table if waiting cannot clear it: the
+# request exceeds a limit on one job, or names what does not exist or is not allowed. Limits on sums (``AssocGrp*``,
+# ``QOSGrp*``, ``*PerUser``, ``*PerAccount``) pass when other jobs end. Nodes and partitions that are away
+# (``ReqNodeNotAvail``, ``NodeDown``, ``PartitionDown``, ``PartitionInactive``, ``Reservation``) come back.
+
 
 _AMOUNTS: Final = {
     "Cpu": "processors",
@@ -64,3 +68,45 @@ HOPELESS_REASONS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The change that mends each such reason, in words that follow a colon."""
+
+
+def _either(reason: str) -> tuple[str, str]:
+    return reason, reason.replace(" ", "_")
+
+
+STATES: Final = StateTable(
+    waiting=(
+        *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+        *("SUSPENDED", "STOPPED"),
+    ),
+    running=("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING"),
+    causes=MappingProxyType(
+        {
+            "COMPLETED": None,
+            "FAILED": Cause.EXIT,
+            "OUT_OF_MEMORY": Cause.OOM,
+            **dict.fromkeys(("TIMEOUT", "DEADLINE"), Cause.WALLTIME),
+            "PREEMPTED": Cause.PREEMPTED,
+            **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"), Cause.LOST),
+            "CANCELLED": Cause.CANCELLED,
+        }
+    ),
+    ordinary=frozenset({"COMPLETED", "FAILED"}),
+    suspended=frozenset({"SUSPENDED", "STOPPED"}),
+    held_reasons=frozenset(
+        {
+            *("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"),
+            # What squeue says of requeued jobs is a sentence; other versions write underscores.
+            *_either("launch failed requeued held"),
+            *_either("job requeued in held state"),
+            *_either("job requeued in special exit state"),
+        }
+    ),
+    hopeless_reasons=HOPELESS_REASONS,
+)
+"""Phase per state, and cause of failure per final state (squeue(1), sacct(1): job state codes)."""
+
+
+def base_state(state: str) -> str:
+    """Strip the suffix of a state, such as the user in ``CANCELLED by 1000``, or the ``+`` of sacct."""
+    return state.split(" ", 1)[0].rstrip("+")

@@ -1,4 +1,4 @@
-"""Hosts and limits of queues, for what a cluster has (pure functions)."""
+"""What an LSF cluster has and allows, apart from the answers on jobs because it is asked once, not in each round."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.batch.jobs import ClusterFacts
 from longshore.batch.values import parse_number
-from longshore.contract.inventory import NodeGroup
-from longshore.services.lsf.parse_jobs import parse_bytes
+from longshore.contract.inventory import NodeGroup, PartitionState
+from longshore.services.lsf.answers import parse_bytes
 
 
 def parse_hosts(output: str) -> tuple[NodeGroup, ...]:
@@ -55,3 +56,44 @@ def parse_capacity(output: str) -> dict[str, int] | None:
     cpus = [number for row in servers if (number := parse_number(row.get("ncpus", "")))]
     memory = [size for row in servers if (size := parse_bytes(row.get("maxmem", "")))]
     return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
+
+
+_DEFAULT_ARRAY: Final = 1000
+"""Most elements of an array where the cluster sets none (lsb.params(5): MAX_JOB_ARRAY_SIZE)."""
+
+
+def cluster_facts(identity: str, parameters: str) -> ClusterFacts:
+    """Parse ``lsid`` and ``bparams -a``."""
+    values = dict(re.findall(r"^\s*([A-Z_]+)\s*=\s*(.*?)\s*$", parameters, re.MULTILINE))
+    name = re.search(r"My cluster name is (\S+)", identity)
+    version = re.search(r"\b(\d+(?:\.\d+)+)\b", identity)
+    age = parse_number(str(values.get("CLEAN_PERIOD", "")).partition(" ")[0])
+    return ClusterFacts(
+        version=version[1] if version else "",
+        name=name[1] if name else "",
+        max_array=parse_number(str(values.get("MAX_JOB_ARRAY_SIZE", ""))) or _DEFAULT_ARRAY,
+        min_job_age_s=None if age is None else float(age),
+        accounting=True,
+    )
+
+
+_OPEN: Final = "Open:Active"
+"""Status of a queue that takes and starts jobs (bqueues(1))."""
+
+
+_QUEUE: Final = re.compile(r"^(\S+)\s+\S+\s+((?:Open|Closed):\S+)", re.MULTILINE)
+
+
+_UNIT: Final = re.compile(r"^\s*LSF_UNIT_FOR_LIMITS\s*=\s*([KMGTkmgt])[Bb]?\b", re.MULTILINE)
+
+
+def parse_queues(output: str) -> dict[str, PartitionState]:
+    """Parse ``bqueues``."""
+    found = ((row[1], row[2]) for row in _QUEUE.finditer(output))
+    return {name: PartitionState(name=name, state="UP" if state == _OPEN else state) for name, state in found}
+
+
+def parse_unit(output: str) -> str:
+    """Parse the unit of limits in ``badmin showconf mbd``; empty without one."""
+    found = _UNIT.search(output)
+    return f"{found[1].upper()}B" if found else ""

@@ -17,10 +17,9 @@ from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.extensions.backend_options import BACKEND_HELP, backend_options
-from longshore.services.slurm.extensions.components import check_names
-from longshore.services.slurm.extensions.components import components as components_of
-from longshore.services.slurm.render.sbatch_options import SbatchOptions
+from longshore.services.slurm.options import SbatchOptions
+from longshore.services.slurm.options import components as components_of
+from longshore.services.slurm.service import BACKEND_HELP, backend_options
 
 EVERYTHING = Request(
     cpus=4, memory_b=3000 * MIB + 1, disk_b=10 * MIB, walltime_s=3601, resources={"gpus": 2, "lic_a": 1, "fpga": 3}
@@ -142,12 +141,12 @@ def test_components_of_a_heterogeneous_job() -> None:
 )
 def test_what_cannot_be_meant_is_refused(settings: dict[str, YamlValue], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        check_names(settings)
+        SlurmDialect({}).check_job(settings)
 
 
 def test_a_misspelling_is_answered_with_the_name_meant() -> None:
     with pytest.raises(ConfigError) as caught:
-        check_names({"parttion": "x"})
+        SlurmDialect({}).check_job({"parttion": "x"})
     assert "'partition'" in caught.value.hint
 
 
@@ -199,6 +198,6 @@ def test_help_is_asked_for_or_given() -> None:
 @given(st.text())
 def test_any_text_is_options_or_our_error(text: str) -> None:
     try:
-        check_names(backend_options(text))
+        SlurmDialect({}).check_job(backend_options(text))
     except (ConfigError, OptionHelpRequest):
         return

@@ -8,8 +8,7 @@ import pytest
 
 from longshore.errors import ConfigError
 from longshore.plan.job_commands import add_launcher, add_setup
-from longshore.services.slurm.extensions.launcher import launcher_line
-from longshore.services.slurm.service import SlurmService
+from longshore.services.slurm.service import SlurmService, launcher_line
 from longshore.sites.profile import launch_line
 
 

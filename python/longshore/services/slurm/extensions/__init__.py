@@ -1,1 +1,0 @@
-"""What only Slurm has: heterogeneous jobs, nice values from pressure, burst buffers, and native dependencies."""

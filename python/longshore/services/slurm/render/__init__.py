@@ -1,1 +1,0 @@
-"""Rendering of a batch as the script for sbatch: options and template."""
