@@ -35,7 +35,9 @@ def interrupted(module: str, *args: str, times: int = 1, at: Path) -> subprocess
     return subprocess.run(command, cwd=at, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("module", ["longshore.cli.main", "click", "longshore.cli.inspect.report", "longshore.app.api"])
+@pytest.mark.parametrize(
+    "module", ["longshore.cli.main", "click", "longshore.cli.inspect.report", "longshore.cli.options"]
+)
 def test_an_interrupt_during_imports_prints_one_line(module: str, tmp_path: Path) -> None:
     done = interrupted(module, "report", at=tmp_path)
     assert (done.stderr.strip(), done.stdout, done.returncode) == (LINE, "", 130)

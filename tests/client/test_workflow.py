@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import longshore
-from longshore.app import api
 from longshore.app.progress import QuietProgress
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.client.workflow import Workflow, WorkflowTask
 from longshore.errors import FilesError, GraphError, UsageError
 from longshore.model.values import YamlValue
@@ -78,7 +79,7 @@ def test_a_graph_file_gives_the_graph_that_was_built(
         expected.append((task.name, f"l{label}", parents))
     path = workflow.save(folder)
     workflow.to_graph_file(folder / "w.jsonl.gz")
-    results, _ = api.run_stages(path, "acquire", progress=QuietProgress())
+    results, _ = run_stages(path, Stage.ACQUIRE, progress=QuietProgress())
     assert results[0].counts["tasks"] == len(expected)
     _, *records = lines(workflow, folder / "again.jsonl")
     found = [(each["name"], each["label"], each.get("parents", [])) for each in records if "label" in each]

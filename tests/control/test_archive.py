@@ -17,7 +17,7 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
-from longshore.app.api import read_log
+from longshore.app.inspect.log_text import read_log
 from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.registry import adopt
 from longshore.app.inspect.run_list import RunQuery, list_runs

@@ -12,9 +12,15 @@ import pytest
 from tests.command import Cli
 from tests.workflows import WriteRun, in_place
 
-from longshore.app import api
+from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.control.resume import resume_all
+from longshore.app.job.explain_job import explain_job
+from longshore.app.job.show_job import show_job
+from longshore.app.report.brief_report import status_run
+from longshore.app.report.report import report_run
+from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.open_run import open_run
+from longshore.control.resume import resume, resume_all
 from longshore.errors import LongshoreError
 from longshore.model.run.states import JobState
 
@@ -79,13 +85,13 @@ def files_of(run: Path) -> list[Path]:
 def look(run: Path) -> list[str]:
     """Look at a run in every way; return the errors that are not Longshore's own."""
     looks: list[Callable[[], object]] = [
-        lambda: api.status(api.open_run(str(run))),
-        lambda: api.report(api.open_run(str(run)), details=True),
-        lambda: list(api.events(api.open_run(str(run)))),
-        lambda: api.explain(api.open_run(str(run)), "a"),
-        lambda: api.show_job(api.open_run(str(run)), "a"),
-        lambda: api.logs(api.open_run(str(run))),
-        lambda: api.resume(api.open_run(str(run))),
+        lambda: status_run(open_run(str(run)), check=True),
+        lambda: report_run(open_run(str(run)), details=True),
+        lambda: list(RunEvents(open_run(str(run)))),
+        lambda: explain_job(open_run(str(run)), "a"),
+        lambda: show_job(open_run(str(run)), "a"),
+        lambda: find_logs(open_run(str(run))),
+        lambda: resume(open_run(str(run))),
     ]
     problems = []
     for number, each in enumerate(looks):
@@ -134,7 +140,7 @@ def test_an_unreadable_run_is_named_by_commands_for_all_runs(cli: Cli, write_run
     assert listed.returncode == 0
     assert "run.json' cannot be read" in listed.stderr
     assert "SUCCEEDED" in listed.stdout
-    assert api.status(api.open_run(str(whole))).state is JobState.SUCCEEDED
+    assert status_run(open_run(str(whole)), check=True).state is JobState.SUCCEEDED
     resumed = cli("resume", "--all")
     assert resumed.returncode == 0
     assert "run.json' cannot be read" in resumed.stderr
@@ -156,7 +162,7 @@ def test_damaged_files_of_the_state_directory_hide_no_run(
     path = write_run()
     runs = [submitted(cli, path, number) for number in (1, 2)]
     state = own_environment / ".local" / "state" / "longshore"
-    bad = api.open_run(str(runs[0])).card.id
+    bad = open_run(str(runs[0])).card.id
     for file in sorted(state.rglob("*")):
         if file.is_file() and file.stat().st_size and (file.parent.name != "runs" or file.stem == bad):
             damage(file)

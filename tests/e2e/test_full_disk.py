@@ -15,7 +15,7 @@ from tests.command import Cli
 from tests.waiting import eventually
 from tests.workflows import WriteRun
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
 from longshore.engine.journal.journal import newest_life
 
 
@@ -47,7 +47,7 @@ def test_an_engine_that_died_on_a_full_disk_is_told_with_the_way_out(
     life = newest_life(run / "journal")
     assert life is not None
     os.kill(life.pid, signal.SIGKILL)
-    eventually(lambda: not api.open_run(str(run)).is_alive())
+    eventually(lambda: not open_run(str(run)).is_alive())
     fill(small_disk)
     for words in (("status", run), ("report", "--id", run)):
         told = cli(*words)
@@ -55,7 +55,7 @@ def test_an_engine_that_died_on_a_full_disk_is_told_with_the_way_out(
     refused = cli("resume", run)
     assert refused.returncode == 6
     assert f"'{small_disk}' is full" in refused.stderr
-    assert f"longshore resume {api.open_run(str(run)).card.id}" in refused.stderr
+    assert f"longshore resume {open_run(str(run)).card.id}" in refused.stderr
     (small_disk / "filling").unlink()
     (tmp_path / "go").touch()
     assert cli("resume", run).returncode == 0
@@ -71,7 +71,7 @@ def test_of_three_resumes_at_once_one_takes_the_run_over_and_the_others_say_who_
     life = newest_life(run / "journal")
     assert life is not None
     os.kill(life.pid, signal.SIGKILL)
-    eventually(lambda: not api.open_run(str(run)).is_alive())
+    eventually(lambda: not open_run(str(run)).is_alive())
     command = [sys.executable, "-m", "longshore", "resume", str(run)]
     resumes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     answers = [(process.communicate(timeout=100), process.returncode) for process in resumes]

@@ -15,7 +15,8 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
-from longshore.app import api
+from longshore.app.report.report import report_run
+from longshore.app.runs.open_run import open_run
 from longshore.errors import LongshoreError
 from longshore.model.run.report import RunReport
 
@@ -53,7 +54,7 @@ def over(cli: Cli, write_run: WriteRun, tmp_path: Path) -> Path:
 def _shown(run: Path) -> tuple[Any, ...]:
     """State, counts and details of a run, or the error."""
     try:
-        report: RunReport = api.report(api.open_run(str(run)), details=True)
+        report: RunReport = report_run(open_run(str(run)), details=True)
     except LongshoreError as error:
         return ("error", error.message)
     return (report.state, report.counts, list(report.jobs or ()), report.damage)

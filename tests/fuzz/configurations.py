@@ -15,10 +15,11 @@ from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import SCALARS, alter_tree, mutate_text, mutate_tree
 
-from longshore.app import api
 from longshore.app.configure.configuration import make_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.world.read.set_options import parse_set_options, parse_variables
 
 _QUERIES = (
@@ -170,7 +171,7 @@ def _steps(parse: Step) -> Iterator[Step]:
     path = Path("run.yaml")
     yield parse
     yield lambda: lint_file(path, now=0.0)
-    yield lambda: api.run_stages(path, "transform", progress=ProgressNotes())
+    yield lambda: run_stages(path, Stage.TRANSFORM, progress=ProgressNotes())
 
 
 CONFIGURATION = Kind(
@@ -179,7 +180,7 @@ CONFIGURATION = Kind(
 )
 PIPELINE = Kind(
     make=lambda chance, _: _pipeline(chance),
-    steps=lambda _: _steps(lambda: api.run_stages(Path("run.yaml"), "acquire", progress=ProgressNotes())),
+    steps=lambda _: _steps(lambda: run_stages(Path("run.yaml"), Stage.ACQUIRE, progress=ProgressNotes())),
 )
 
 
@@ -209,7 +210,7 @@ def _set_steps(files: Files) -> Iterator[Step]:
     for imports_code in (False, True):
         overrides = Overrides(sets=pairs, imports_code=imports_code)
         yield lambda overrides=overrides: lint_file(Path("run.yaml"), overrides, now=0.0)  # type: ignore[misc]
-    yield lambda: api.run_stages(Path("run.yaml"), "transform", overrides, progress=ProgressNotes())
+    yield lambda: run_stages(Path("run.yaml"), Stage.TRANSFORM, overrides, progress=ProgressNotes())
 
 
 SET_OPTIONS = Kind(make=lambda chance, _: _set_options(chance), steps=_set_steps)

@@ -14,7 +14,9 @@ from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 
-from longshore.app import api
+from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 
 TRACE = "graph.json"
 
@@ -93,9 +95,9 @@ def _graph_file(chance: Random) -> Files:
 
 
 def _steps(_: Files) -> Iterator[Step]:
-    yield lambda: api.run_stages(Path("run.yaml"), "acquire", progress=ProgressNotes())
-    yield lambda: api.lint(Path("run.yaml"))
-    yield lambda: api.run_stages(Path("run.yaml"), "transform", progress=ProgressNotes())
+    yield lambda: run_stages(Path("run.yaml"), Stage.ACQUIRE, progress=ProgressNotes())
+    yield lambda: lint_file(Path("run.yaml"))
+    yield lambda: run_stages(Path("run.yaml"), Stage.TRANSFORM, progress=ProgressNotes())
 
 
 WFFORMAT = Kind(make=lambda chance, _: _trace(chance), steps=_steps)

@@ -12,8 +12,11 @@ from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import Files, Kind, Step
 
-from longshore.app import api
 from longshore.app.inspect.fields import parse_filters
+from longshore.app.inspect.log_text import compile_pattern, read_log
+from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.config.retries import parse_regex
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
@@ -102,10 +105,10 @@ def _search(text: str, log: bytes) -> None:
 def _steps(files: Files) -> Iterator[Step]:
     text = files["regex.txt"].decode("utf-8", "surrogateescape")
     yield lambda: parse_regex(text, "retryOn.log")
-    yield lambda: api.lint(Path("run.yaml"))
-    yield lambda: api.run_stages(Path("run.yaml"), "transform", progress=ProgressNotes())
+    yield lambda: lint_file(Path("run.yaml"))
+    yield lambda: run_stages(Path("run.yaml"), Stage.TRANSFORM, progress=ProgressNotes())
     yield lambda: _search(text, files["job.log"])
-    yield lambda: list(api.read_log(Path("job.log"), pattern=api.compile_pattern(text)))
+    yield lambda: list(read_log(Path("job.log"), pattern=compile_pattern(text)))
     yield lambda: parse_filters([f"run~{text}"])(_report())
 
 

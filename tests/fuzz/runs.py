@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
@@ -20,10 +21,12 @@ import click
 from tests.fuzz.kind import Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 
-from longshore.app import api
-from longshore.app.inspect.run_list import RunQuery
+from longshore.app.inspect.run_list import RunQuery, list_runs
+from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.open_run import open_run
 from longshore.cli.main import longshore
 from longshore.contract.context import RunPaths
+from longshore.control.resume import resume_all
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
 from longshore.model.lines.checksum import SEED, add_checksum
@@ -238,9 +241,9 @@ def _place(original: Path, run: Path, files: Files) -> None:
 
 def _parse(run: Path) -> None:
     """Read card, workflow and journal whole."""
-    opened = api.open_run(str(run))
+    opened = open_run(str(run))
     JobTable(opened.run, "parents")
-    list(api.events(opened))
+    list(RunEvents(opened))
     if opened.survey.damages:
         raise NotReadError
 
@@ -271,9 +274,9 @@ def _list_runs(run: Path, good: Path) -> None:
     write_entry(RegistryEntry.of(card, str(good)))
     with suppress(LongshoreError):
         write_entry(RegistryEntry.of(read_card(RunPaths(run)), str(run)))
-    shown = api.runs(RunQuery(days=1e6)).reports
+    shown = list_runs(RunQuery(days=1e6), now=time.time()).reports
     assert card.id in [report.id for report in shown], "a bad run hides a good one"
-    api.resume_all()
+    resume_all()
 
 
 DAMAGED_RUN: Final = Kind(make=_journal, steps=_steps, has_runs=True)

@@ -17,8 +17,10 @@ from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_tree
 
-from longshore.app import api
+from longshore.app.configure.site_list import list_sites, show_site
 from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 
 _NAMES = ("campus", "debug", "family")
 
@@ -62,11 +64,11 @@ def _make(chance: Random) -> Files:
 
 def _steps(_: Files) -> Iterator[Step]:
     path = Path("run.yaml")
-    yield lambda: api.site(_NAMES[0], ["sites"])
-    yield lambda: api.sites(["sites"])
+    yield lambda: show_site(_NAMES[0], ["sites"])
+    yield lambda: list_sites(["sites"])
     yield lambda: lint_file(Path("sites", f"{_NAMES[0]}.yaml"), now=0.0)
     yield lambda: lint_file(path, now=0.0)
-    yield lambda: api.run_stages(path, "transform", progress=ProgressNotes())
+    yield lambda: run_stages(path, Stage.TRANSFORM, progress=ProgressNotes())
 
 
 SITE = Kind(make=lambda chance, _: _make(chance), steps=_steps)

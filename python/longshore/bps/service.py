@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -16,15 +17,20 @@ from lsst.ctrl.bps import (
     WmsStates,
 )
 
-from longshore.app import api
-from longshore.app.inspect.run_list import RunQuery
+from longshore.app.inspect.remote_runs import open_or_query
+from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.progress import RecordingProgress
-from longshore.app.runs.open_run import OpenRun
+from longshore.app.report.brief_report import status_run
+from longshore.app.report.report import report_run
+from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.site.ping import ping
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.bps.prepare_run import BpsLogProgress, prepare_run, refuse_unusable
 from longshore.bps.reports import to_run_report, to_state
 from longshore.contract.intervention import JobSelection, RestartChanges
+from longshore.control.interventions import cancel, live_runs_of
+from longshore.control.restart import plan_restart, restart
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES
@@ -100,8 +106,8 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Run the jobs of a run that did not succeed, as they were."""
 
         def act() -> tuple[str | None, str | None, str]:
-            opened = api.open_run(str(wms_workflow_id), acts=True)
-            card, notes = api.restart(opened, api.plan_restart(opened, RestartChanges()))
+            opened = open_run(str(wms_workflow_id), acts=True)
+            card, notes = restart(opened, plan_restart(opened, RestartChanges()).changes)
             for note in notes:
                 _LOG.info("%s", note)
             return card.shown_id, card.name, ""
@@ -120,17 +126,17 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         runs: list[OpenRun | RunReport]
         if wms_id is not None:
             try:
-                runs = [api.find_run(str(wms_id), everywhere=is_global, runs_only=require_bps, acts=True)]
+                runs = [open_or_query(str(wms_id), everywhere=is_global, runs_only=require_bps, acts=True)]
             except LongshoreError as error:
                 _LOG.warning("%s", _sentence(error))
                 return []
         elif user is not None:
-            runs, notes = api.runs_of_user(user, everywhere=is_global)
+            runs, notes = live_runs_of(user, everywhere=is_global)
             for note in notes:
                 _LOG.warning("%s", note)
         else:
             return [report.id for report in self._list_runs(user, 0.0, pass_thru, is_global=is_global)[0]]
-        reports = ((run, run if isinstance(run, RunReport) else api.status(run)) for run in runs)
+        reports = ((run, run if isinstance(run, RunReport) else status_run(run, check=True)) for run in runs)
         return [
             report.id if isinstance(run, RunReport) else run_reference(run.run, run.card)
             for run, report in reports
@@ -152,8 +158,8 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
             return [to_run_report(report) for report in reports], message
 
         def act() -> tuple[list[WmsRunReport], str]:
-            found = api.find_run(str(wms_workflow_id), everywhere=is_global, days=hist)
-            report = found if isinstance(found, RunReport) else api.report(found, details=True)
+            found = open_or_query(str(wms_workflow_id), everywhere=is_global, days=hist)
+            report = found if isinstance(found, RunReport) else report_run(found, details=True)
             return [to_run_report(report)], ""
 
         return _told(act, lambda message: ([], message))
@@ -167,8 +173,8 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Return the state of a run, and why it is UNKNOWN."""
 
         def act() -> tuple[WmsStates, str]:
-            found = api.find_run(str(wms_workflow_id), everywhere=is_global, days=hist)
-            report = found if isinstance(found, RunReport) else api.status(found)
+            found = open_or_query(str(wms_workflow_id), everywhere=is_global, days=hist)
+            report = found if isinstance(found, RunReport) else status_run(found, check=True)
             return to_state(report.state), "; ".join(report.notes)
 
         return _told(act, lambda message: (WmsStates.UNKNOWN, message))
@@ -177,9 +183,9 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Cancel a run, and wait a minute for its end."""
 
         def act() -> tuple[bool, str]:
-            run = api.find_run(str(wms_id), acts=True)
+            run = open_or_query(str(wms_id), acts=True)
             selection = JobSelection(pass_thru=pass_thru or "")
-            report = api.cancel(run, selection, tell=lambda note: _LOG.info("%s", note))
+            report = cancel(run, selection, tell=lambda note: _LOG.info("%s", note))
             return True, "; ".join(report.notes)
 
         return _told(act, lambda message: (False, message))
@@ -198,7 +204,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
         """Ask the default workload manager, or the one that `pass_thru` names; 0 if it can be used."""
 
         def act() -> tuple[int, str]:
-            report = api.ping(pass_thru or None)
+            report = ping(pass_thru or None)
             return 0 if report.ok else _UNREACHED, report.message
 
         return _told(act, lambda message: (_UNREACHED, message))
@@ -208,7 +214,7 @@ class LongshoreService(BaseWmsService):  # type: ignore[misc]
     ) -> tuple[list[RunReport], str]:
         query = RunQuery(user=user, days=float(hist or 0), everywhere=is_global, pass_thru=pass_thru or "")
         try:
-            found = api.runs(query)
+            found = list_runs(query, now=time.time())
         except LongshoreError as error:
             return [], _sentence(error)
         return list(found.reports), "\n".join(found.notes)

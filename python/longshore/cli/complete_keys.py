@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from click.shell_completion import CompletionItem
 
-from longshore.app import api
 from longshore.config.merge import map_items
 from longshore.config.schema import find_choices, find_keys, takes_names
 from longshore.config.search import PART_SECTIONS
@@ -32,9 +31,11 @@ def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] =
     labels
         Labels of the run that the command line names.
     """
+    from longshore.app.configure.schemas import configuration_schema
+
     key, equals, _ = incomplete.partition("=")
     path = key.split(".")
-    schema = api.configuration_schema()
+    schema = configuration_schema()
     if equals:
         for value in dict.fromkeys(find_choices(schema, path)):
             yield CompletionItem(f"{key}={value}")
@@ -46,7 +47,9 @@ def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] =
 
 def complete_keys(incomplete: str, file: str | None) -> Items:
     """Complete a key to search, or a path that begins with a full stop."""
-    schema = api.configuration_schema()
+    from longshore.app.configure.schemas import configuration_schema
+
+    schema = configuration_schema()
     if incomplete.startswith("."):
         yield from _complete_path(schema, incomplete.split(".")[1:-1], file, prefix=".", end="")
         return
@@ -57,9 +60,10 @@ def complete_keys(incomplete: str, file: str | None) -> Items:
 
 def complete_changes() -> Items:
     """Complete ``KEY=VALUE`` of what can be changed for jobs of a run."""
+    from longshore.app.configure.schemas import configuration_schema
     from longshore.engine.policy.change_request import SETTABLE_KEYS
 
-    known = {key.name: key.description for key in find_keys(api.configuration_schema(), ())}
+    known = {key.name: key.description for key in find_keys(configuration_schema(), ())}
     for key in SETTABLE_KEYS:
         name, dot, _ = key.partition(".")
         yield CompletionItem(f"{name}{dot or '='}", help=known.get(name))
@@ -88,17 +92,23 @@ def _complete_path(schema: Mapping[str, Any], path: list[str], file: str | None,
 
 def _known_names(path: list[str], file: str | None) -> Iterable[str]:
     """Return names for a section whose keys the user names: labels of the pipeline, and sites."""
+    from longshore.app.configure.site_list import list_sites
+
     if path == ["site"]:
-        return [site.name for site in api.sites()]
+        return [site.name for site in list_sites()]
     return _names_in_file(file, ("pipeline", "tasks")) if path and path[0] in PART_SECTIONS and len(path) == 1 else ()
 
 
 def _names_in_file(file: str | None, path: Iterable[str]) -> Mapping[str, Node]:
     """Return the keys of a section of the configuration as written; none where it cannot be read."""
+    import time
+
+    from longshore.app.configure.layers import read_layers
+
     if file is None:
         return {}
     try:
-        node: Node | None = api.written_values(Path(file))
+        node: Node | None = read_layers(Path(file), now=time.time()).stack.root()
     except (LongshoreError, OSError):
         # The schema's keys are offered all the same.
         return {}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
-from longshore.app import api
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
@@ -60,17 +59,20 @@ def _is_candidate(item: CompletionItem[str], incomplete: str) -> bool:
 
 
 def _complete_runs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+    from longshore.world.runs.find_run import is_last_meant, newest_runs
+    from longshore.world.runs.registry import read_entries
+
     if "/" in incomplete or incomplete.startswith((".", "~")):
         # An archive of a run is a file.
         yield CompletionItem(incomplete, type="file" if ctx.info_name in _ARCHIVE_READERS else "dir")
         return
     if ctx.info_name in _ARCHIVE_READERS:
         yield from _complete_archives(incomplete)
-    runs = api.known_runs()
-    if runs and (ctx.info_name in _LOOKS or api.is_last_meant()):
-        yield CompletionItem("@last", help=f"newest: {runs[0][1]}")
-    for name, title in runs:
-        yield CompletionItem(name, help=title)
+    runs = newest_runs(read_entries())
+    if runs and (ctx.info_name in _LOOKS or is_last_meant()):
+        yield CompletionItem("@last", help=f"newest: {runs[0].name}")
+    for entry in runs:
+        yield CompletionItem(entry.id, help=entry.name)
 
 
 def _complete_archives(incomplete: str) -> Iterator[CompletionItem[str]]:
@@ -91,10 +93,12 @@ def _complete_kinds(_: click.Context, __: str) -> Items:
 
 
 def _complete_jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+    from longshore.engine.rundir.job_table import job_names
+
     run = _named_run(ctx)
     if run is None:
         return
-    for name, label in api.job_names(run):
+    for name, label in job_names(run.run):
         if name.startswith(incomplete):
             yield CompletionItem(name, help=label)
 
@@ -117,10 +121,12 @@ def _complete_references(ctx: click.Context, incomplete: str) -> Iterator[Comple
 
 def _named_run(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
+    from longshore.app.runs.open_run import open_run
+
     reference = next((ctx.params[name] for name in _RUN_PARAMETERS if isinstance(ctx.params.get(name), str)), None)
     # Where the value of an option is being typed, click has no arguments yet.
     reference = reference or next(_typed_arguments(ctx), None)
-    return api.open_run(reference) if reference else None
+    return open_run(reference) if reference else None
 
 
 def _typed_arguments(ctx: click.Context) -> Iterator[str]:
@@ -142,7 +148,9 @@ def _typed_arguments(ctx: click.Context) -> Iterator[str]:
 
 
 def _complete_sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    for site in api.sites():
+    from longshore.app.configure.site_list import list_sites
+
+    for site in list_sites():
         yield CompletionItem(site.name, help=site.title or site.service or None)
 
 
@@ -151,7 +159,9 @@ def _complete_site_names(ctx: click.Context, incomplete: str) -> Items:
 
 
 def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    return map(CompletionItem, api.services())
+    from longshore.app.configure.service_lookup import service_names
+
+    return map(CompletionItem, service_names())
 
 
 def _complete_settings(ctx: click.Context, incomplete: str) -> Items:

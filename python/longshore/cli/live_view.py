@@ -7,7 +7,6 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TextIO
 
-from longshore.app import api
 from longshore.app.text.styled import line_text, plain, width_of
 from longshore.cli.run_progress import RunProgress
 from longshore.cli.show.run_screen import frame_lines
@@ -39,7 +38,9 @@ class RunView(Protocol):
 
 def view_run(opened: OpenRun) -> RunView:
     """Return the live view on a terminal, and lines of news elsewhere; both write to standard error."""
-    builder = api.report_builder(opened)
+    from longshore.app.report.report import ReportBuilder
+
+    builder = ReportBuilder(opened)
     return LiveView(sys.stderr, builder) if can_redraw(sys.stderr) else RunProgress(builder)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from longshore.app import api
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import SERVICE, Command, print_json, print_notes
 from longshore.cli.parameter_types import NonEmptyPath
@@ -150,11 +149,13 @@ def follow_to_end(root: Path, reference: str, *, as_json: bool) -> RunReport | N
     """Follow the run to its end or to a pause, and print how it ended; ``None`` when the user interrupts."""
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
+        from longshore.app.report.wait import wait_for_end
+        from longshore.app.runs.open_run import open_run
         from longshore.cli.live_view import view_run
 
-        opened = api.open_run(str(root))
+        opened = open_run(str(root))
         with view_run(opened) as view:
-            report = api.wait(opened, view.show, summary=view.uses_summary, ends_at_pause=True)
+            report = wait_for_end(opened, view.show, summary=view.uses_summary, ends_at_pause=True)
         _print_outcome(opened, report, as_json=as_json)
         return report
     except KeyboardInterrupt:
@@ -192,11 +193,13 @@ def _print_outcome(opened: OpenRun, report: RunReport, *, as_json: bool) -> None
 
 def _failures(opened: OpenRun, report: RunReport) -> Sequence[Failure]:
     """Return the groups of failures: of a paused run, whose jobs may be tried again, those of all attempts."""
+    from longshore.app.report.report import ReportBuilder
+
     if not report.paused:
         return report.summary.failures if report.summary else ()
     import time
 
-    builder = api.report_builder(opened)
+    builder = ReportBuilder(opened)
     builder.build(time.time())
     return builder.failed_attempts()
 

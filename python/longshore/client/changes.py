@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from longshore.app import api
+from longshore.app.changes.take_changes import takes_changes
+from longshore.control.restart import compare_sources
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
@@ -25,8 +26,8 @@ def choose_changes(opened: OpenRun, *, with_changes: bool | None) -> ChosenChang
 
     if with_changes is False:
         return ChosenChanges()
-    comparison = api.compare_run(opened)
-    if api.takes_changes(opened, comparison, is_wanted=bool(with_changes)):
+    comparison = compare_sources(opened)
+    if takes_changes(opened, comparison, is_wanted=bool(with_changes)):
         return ChosenChanges(comparison, tuple(change_lines(comparison)))
     if not comparison.differs:
         return ChosenChanges(notes=tuple(unchanged_notes(comparison)))

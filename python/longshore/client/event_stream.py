@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from longshore.app import api
+from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.open_run import OpenRun
 from longshore.model.run.event import Event
 
@@ -27,7 +27,7 @@ class EventStream:
 
     def __iter__(self) -> Iterator[tuple[str, Event]]:
         """Iterate over pairs of mark and event."""
-        events = api.events(self._opened, since=self._since)
+        events = RunEvents(self._opened, since=self._since)
         return events.follow() if self._follow else iter(events)
 
     async def __aiter__(self) -> AsyncIterator[tuple[str, Event]]:

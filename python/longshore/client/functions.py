@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
-from longshore.app import api
 from longshore.app.configure.layers import Overrides
-from longshore.app.inspect.run_list import RunQuery
+from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.progress import QuietProgress
+from longshore.app.runs.open_run import open_run
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
+from longshore.app.submit.submission_checks import SubmissionChecks
+from longshore.app.submit.submit import submit as submit_run
 from longshore.client.preparation import Preparation
 from longshore.client.printed_report import PrintedReport
 from longshore.client.run import Run
@@ -67,13 +72,13 @@ def submit(
     >>> run.wait(progress=True)
     <JobState.SUCCEEDED: 'SUCCEEDED'>
     """
-    submitted = api.submit(
+    submitted = submit_run(
         Path(path),
         _overrides(set, site, service),
-        checks=api.submission_checks(strict=strict, with_probe=probe, shares_outputs=share_outputs),
+        checks=SubmissionChecks(strict=strict, with_probe=probe, shares_outputs=share_outputs),
         progress=TerminalProgress() if progress else QuietProgress(),
     )
-    return Run(api.open_run(str(submitted.run.root)), notes=submitted.notes)
+    return Run(open_run(str(submitted.run.root)), notes=submitted.notes)
 
 
 def prepare(
@@ -110,7 +115,7 @@ def prepare(
     >>> run = longshore.submit(prepared.path)
     """
     shown = TerminalProgress() if progress else QuietProgress()
-    stages, folder = api.run_stages(Path(path), "prepare", _overrides(set, site, service), progress=shown)
+    stages, folder = run_stages(Path(path), Stage.PREPARE, _overrides(set, site, service), progress=shown)
     assert folder is not None  # The last stage writes it.
     return Preparation(path=folder, stages=tuple(stages))
 
@@ -127,9 +132,9 @@ def open(reference: str | Path) -> Run:  # noqa: A001 - what a user looks for in
         There is no such run.
     """
     try:
-        return Run(api.open_run(str(reference), acts=True))
+        return Run(open_run(str(reference), acts=True))
     except RunNotMeantError as doubt:
-        return Run(api.open_run(str(reference)), doubt=doubt)
+        return Run(open_run(str(reference)), doubt=doubt)
 
 
 def runs(
@@ -154,7 +159,7 @@ def runs(
         A filter is wrong.
     """
     query = RunQuery(days=days, user=user, filters=tuple(filters), service=service)
-    return [PrintedReport.of(report) for report in api.runs(query).reports]
+    return [PrintedReport.of(report) for report in list_runs(query, now=time.time()).reports]
 
 
 def _overrides(

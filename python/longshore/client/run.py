@@ -8,7 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from longshore.app import api
+from longshore.app.export.formats import export_run, render_run
+from longshore.app.inspect.log_text import read_log
+from longshore.app.inspect.logs import find_logs
+from longshore.app.job.explain_job import explain_job
+from longshore.app.job.show_job import show_job
+from longshore.app.report.brief_report import status_run
+from longshore.app.report.report import report_run
+from longshore.app.report.wait import wait_for_end
+from longshore.app.runs.open_run import open_run
+from longshore.app.runs.run_phase import is_over
+from longshore.app.statistics.request_advice import advise_requests
+from longshore.app.statistics.run_statistics import find_runs_and_labels, read_statistics
 from longshore.client.changes import choose_changes
 from longshore.client.event_stream import EventStream
 from longshore.client.notebook import frame, show_live
@@ -17,6 +28,9 @@ from longshore.client.run_jobs import RunJobs, read_jobs
 from longshore.client.statistics import StatisticsTable, SuggestedRequests
 from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.control.interventions import cancel, parse_changes, steer
+from longshore.control.restart import plan_restart, restart
+from longshore.control.resume import resume
 from longshore.errors import RunPausedError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
@@ -56,7 +70,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return the run as a cell of a notebook shows it: state, failures, labels and timeline."""
-        return frame(api.html_report(self._opened, is_cell=True))
+        from longshore.app.page.html_page import make_run_page
+
+        return frame(make_run_page(self._opened, is_cell=True))
 
     def show(self, *, every: float = 2.0) -> None:
         """Show the run in a cell of a notebook, and update it until the run is over; the kernel is not blocked.
@@ -71,9 +87,11 @@ class Run:
         ImportError
             IPython is not installed.
         """
+        from longshore.app.page.html_page import make_run_page
+
         show_live(
-            lambda: api.html_report(self._opened, is_cell=True),
-            lambda: api.is_over(self._opened, api.status(self._opened)),
+            lambda: make_run_page(self._opened, is_cell=True),
+            lambda: is_over(self._opened, status_run(self._opened, check=True)),
             pause_s=every,
         )
 
@@ -106,16 +124,16 @@ class Run:
     @property
     def state(self) -> JobState:
         """State of the run now."""
-        return api.status(self._opened).state
+        return status_run(self._opened, check=True).state
 
     @property
     def counts(self) -> Mapping[JobState, int]:
         """Number of jobs per state now."""
-        return api.status(self._opened).counts
+        return status_run(self._opened, check=True).counts
 
     def report(self, *, details: bool = False) -> RunReport:
         """Return the report of the run: counts, times, failures, and with `details` every job."""
-        return PrintedReport.of(api.report(self._opened, details=details))
+        return PrintedReport.of(report_run(self._opened, details=details))
 
     def jobs(self) -> RunJobs:
         """Return every job with its tags, request, state and newest attempt."""
@@ -144,10 +162,10 @@ class Run:
         def show(report: RunReport) -> None:
             if line is not None:
                 line.show(report)
-            if deadline is not None and time.monotonic() > deadline and not api.is_over(self._opened, report):
+            if deadline is not None and time.monotonic() > deadline and not is_over(self._opened, report):
                 raise TimeoutError(f"run '{self.id}' is {report.state.value} after {timeout:g} s; it goes on")
 
-        report = api.wait(self._opened, show, ends_at_pause=True)
+        report = wait_for_end(self._opened, show, ends_at_pause=True)
         if report.state_word == "PAUSED":
             why = next((note for note in report.notes if note.startswith("PAUSED")), "PAUSED")
             raise RunPausedError(
@@ -185,8 +203,8 @@ class Run:
         RunNotFoundError
             There is no such job, or it has no log.
         """
-        (log, *_) = reversed(api.logs(self._opened, job=job, attempt=attempt).logs)
-        return b"".join(api.read_log(log.path, tail=tail)).decode("utf-8", "replace")
+        (log, *_) = reversed(find_logs(self._opened, job=job, attempt=attempt).logs)
+        return b"".join(read_log(log.path, tail=tail)).decode("utf-8", "replace")
 
     def explain(self, job: str) -> JobExplanation:
         """Explain why a job is in its state, with its attempts and events; `job` is as in `logs`.
@@ -198,11 +216,11 @@ class Run:
           Its attempt 1 ended badly: exit code 2.
         ...
         """
-        return api.explain(self._opened, job)
+        return explain_job(self._opened, job)
 
     def show_job(self, job: str, *, attempt: int | None = None) -> JobDetails:
         """Return command, environment, request and files of a job, of its newest attempt or of `attempt`."""
-        return api.show_job(self._opened, job, attempt=attempt)
+        return show_job(self._opened, job, attempt=attempt)
 
     def stats(self, *, labels: Names = ()) -> StatisticsTable:
         """Return statistics of the attempts: waits, run times, use of processors and memory, retries and badput.
@@ -226,7 +244,7 @@ class Run:
           6 jobs, 7 attempts, 1 of them a retry; 1m05s of core time, 2s of it badput (3.1%)
         ...
         """
-        return StatisticsTable(api.statistics(self._opened, labels=self._known_labels(labels)))
+        return StatisticsTable(read_statistics(self._opened, labels=self._known_labels(labels)))
 
     def suggest_resources(self, *, labels: Names = (), margin: float = DEFAULT_MARGIN) -> SuggestedRequests:
         """Suggest requests that fit what the attempts used.
@@ -253,12 +271,12 @@ class Run:
         """
         if not MIN_MARGIN <= margin <= MAX_MARGIN:
             raise ValueError(f"margin is {margin}, and is from {MIN_MARGIN:g} to {MAX_MARGIN:g}")
-        found = api.suggest_requests([self._opened], labels=self._known_labels(labels), margin=margin)
+        found = advise_requests([self._opened], labels=self._known_labels(labels), margin=margin)
         return SuggestedRequests(found)
 
     def _known_labels(self, labels: Names) -> Sequence[str]:
         """Return names of labels; raises `RunNotFoundError` if the run lacks one."""
-        return api.find_runs_and_labels([str(self.path)], _names(labels))[1]
+        return find_runs_and_labels([str(self.path)], _names(labels))[1]
 
     @overload
     def export(self, form: str) -> bytes: ...
@@ -293,8 +311,8 @@ class Run:
         >>> attempts = pandas.read_csv(io.BytesIO(run.export("csv")))
         """
         if path is None:
-            return b"".join(api.render_export(self._opened, form))
-        api.export_run(self._opened, form, Path(path))
+            return b"".join(render_run(self._opened, form))
+        export_run(self._opened, form, Path(path))
         return Path(path)
 
     def write_html(self, path: str | Path) -> Path:
@@ -305,12 +323,15 @@ class Run:
         FilesError
             The file cannot be written.
         """
-        api.write_html_report(self._opened, Path(path))
+        from longshore.app.page.html_page import make_run_page
+        from longshore.app.page.write_page import write_page
+
+        write_page(Path(path), make_run_page(self._opened))
         return Path(path)
 
     def cancel(self, *, jobs: Names = (), labels: Names = (), wait: float = 60.0) -> RunReport:
         """Cancel the run, or some of its jobs, and wait up to `wait` seconds for the end; return the report then."""
-        return PrintedReport.of(api.cancel(self._to_change(), _selection(jobs, labels), wait_s=wait))
+        return PrintedReport.of(cancel(self._to_change(), _selection(jobs, labels), wait_s=wait))
 
     def restart(
         self,
@@ -354,16 +375,16 @@ class Run:
         pairs = tuple(f"{key}={value}" for key, value in (set or {}).items())
         changes = RestartChanges(
             selection=_selection(jobs, labels),
-            set=api.parse_changes(pairs) if pairs else {},
+            set=parse_changes(pairs) if pairs else {},
             from_labels=_names(from_labels),
         )
         chosen = choose_changes(self._to_change(), with_changes=with_changes)
         if chosen.warning:
             warnings.warn(chosen.warning, UserWarning, stacklevel=2)
-        plan = api.plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
-        _, notes = api.restart(self._opened, plan, shares_outputs=share_outputs)
+        plan = plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
+        _, notes = restart(self._opened, plan.changes, plan.comparison, shares_outputs=share_outputs)
         self.notes = (*chosen.notes, *notes)
-        self._opened = api.open_run(str(self._opened.run.root))
+        self._opened = open_run(str(self._opened.run.root))
 
     def resume(
         self,
@@ -401,7 +422,7 @@ class Run:
         >>> longshore.open("@last").resume()
         True
         """
-        found = api.resume(
+        found = resume(
             self._to_change(),
             take_over=take_over,
             force=force,
@@ -409,7 +430,7 @@ class Run:
             shares_outputs=share_outputs,
         )
         self.notes = found.notes
-        self._opened = api.open_run(str(self._opened.run.root))
+        self._opened = open_run(str(self._opened.run.root))
         return found.has_started
 
     def pause(self, reason: str = "") -> RunReport:
@@ -435,7 +456,7 @@ class Run:
     def set_requests(self, values: Requests, *, jobs: Names = (), labels: Names = ()) -> RunReport:
         """Set the requests of jobs that have not started, and of retries, such as ``{"requestMemory": "4 GiB"}``."""
         pairs = tuple(f"{key}={value}" for key, value in values.items())
-        return self._steer("set", jobs=jobs, labels=labels, set=api.parse_changes(pairs))
+        return self._steer("set", jobs=jobs, labels=labels, set=parse_changes(pairs))
 
     def _steer(
         self,
@@ -446,7 +467,7 @@ class Run:
         set: Mapping[str, str] | None = None,  # noqa: A002 - the name of the field
     ) -> RunReport:
         order = Intervention(act=act, selection=_selection(jobs, labels), set=set or {})
-        return PrintedReport.of(api.steer(self._to_change(), order))
+        return PrintedReport.of(steer(self._to_change(), order))
 
 
 def _selection(jobs: Names, labels: Names) -> JobSelection:

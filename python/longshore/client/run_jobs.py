@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from longshore.app import api
+from longshore.app.report.report import report_run
+from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.job_events import newest_requests
 from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
@@ -134,11 +136,11 @@ def make_table(rows: Sequence[object], columns: Sequence[str] | None = None) -> 
 
 def read_jobs(opened: OpenRun) -> RunJobs:
     """Return the jobs of a run."""
-    reports = api.jobs(opened)
+    reports = report_run(opened, details=True).jobs or ()
     with map_read_errors(opened.run):
         table = JobTable(opened.run, "tags")
         requests = [settings.request for settings in table.header.settings]
-        attempted = api.newest_requests(opened) if any(report.attempts for report in reports) else {}
+        attempted = newest_requests(event_blocks(opened)) if any(report.attempts for report in reports) else {}
         records = []
         for job, (report, profile, tags) in enumerate(zip(reports, table.profile_of, table.tags, strict=True)):
             request = attempted.get(job) or requests[profile]

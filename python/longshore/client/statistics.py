@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longshore.app import api
+from longshore.app.statistics.requests_yaml import requests_yaml
 from longshore.client.run_jobs import make_table
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class SuggestedRequests:
         --------
         >>> longshore.submit(run.suggest_resources().save("tuned.yaml", over="survey.yaml"))
         """
-        api.requests_yaml(self._advice, over=str(over), output=Path(path))
+        requests_yaml(self._advice, over=str(over), output=Path(path))
         return Path(path)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -149,7 +149,7 @@ class SuggestedRequests:
 
     def __str__(self) -> str:
         """Return the YAML."""
-        return api.requests_yaml(self._advice).rstrip("\n")
+        return requests_yaml(self._advice).rstrip("\n")
 
     def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
         printer.text(str(self))

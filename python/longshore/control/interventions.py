@@ -10,6 +10,7 @@ import msgspec
 
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.inspect.find_jobs import first_of
+from longshore.app.inspect.remote_runs import query_runs
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, open_run
@@ -26,6 +27,10 @@ from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.request import Request
 from longshore.world.runs.owner import Access, may_access, require_access
 from longshore.world.runs.registry import read_entries
+
+_WAIT_S = 60.0
+"""Seconds for which a cancelled run is watched by default."""
+
 
 # Interruptions of commands that change a run: what was begun may go on, and the user learns how to see it.
 
@@ -49,6 +54,31 @@ _MOST_SHOWN = 10
 
 
 def cancel(
+    run: OpenRun | RunReport,
+    selection: JobSelection,
+    *,
+    runs_only: bool = True,
+    wait_s: float = _WAIT_S,
+    show: Callable[[RunReport], None] = lambda _report: None,
+    tell: Callable[[str], None] = lambda _note: None,
+) -> RunReport:
+    """Cancel a run or some of its jobs, and watch for up to `wait_s` seconds until they end.
+
+    `show` receives the newest report at every poll, `tell` a note before the jobs are cancelled. The notes of the
+    returned report name what is still alive. `runs_only` spares a job that is no run, if its directory is on another
+    host. Raises `RunNotFoundError` if a selected job or label does not exist, `UsageError` if single jobs are selected
+    in a run whose directory is on another host.
+    """
+    if not isinstance(run, RunReport):
+        return _cancel_here(run, selection, wait_s=wait_s, show=show, tell=tell)
+    if not selection.everything or selection.final_too:
+        raise UsageError(f"only the whole of '{run.id}' can be cancelled: its directory is not here")
+    if run.state in TERMINAL_STATES:
+        return run
+    return _cancel_remote(run, pass_thru=selection.pass_thru, runs_only=runs_only, wait_s=wait_s, show=show)
+
+
+def _cancel_here(
     opened: OpenRun,
     selection: JobSelection,
     *,
@@ -56,11 +86,6 @@ def cancel(
     show: Callable[[RunReport], None],
     tell: Callable[[str], None],
 ) -> RunReport:
-    """Cancel a run's jobs, and watch for up to `wait_s` seconds until they end.
-
-    `show` receives the newest report at every poll, `tell` a note before the jobs are cancelled. The notes of the
-    returned report name what is still alive. Raises `RunNotFoundError` if a selected job or label does not exist.
-    """
     require_access(opened.run, Access.ORDER)
     service = require_capability(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
@@ -96,14 +121,10 @@ def _final_job_note(opened: OpenRun, selection: JobSelection) -> str:
     return f"the final job runs in any case; to skip it: longshore cancel {opened.reference} --no-final"
 
 
-def cancel_remote(
+def _cancel_remote(
     found: RunReport, *, pass_thru: str, runs_only: bool, wait_s: float, show: Callable[[RunReport], None]
 ) -> RunReport:
-    """Cancel a run whose directory is on another host.
-
-    `found` is the run as its workload manager reports it, `pass_thru` words for it. `runs_only` spares jobs that are no
-    runs. `wait_s` and `show` are those of `cancel`.
-    """
+    """Cancel a run whose directory is on another host; `found` is the run as its workload manager reports it."""
     service = require_capability(find_service(found.service), Queryable, "cancel runs of other hosts")
     search = RunSearch(reference=found.global_id or found.id, pass_thru=pass_thru, runs_only=runs_only, days=1.0)
     outcome = service.cancel_remote(search)
@@ -121,7 +142,23 @@ def cancel_remote(
     return msgspec.structs.replace(report, notes=(*report.notes, *outcome.alive))
 
 
-def unfinished_runs_of(user: str) -> list[OpenRun]:
+def live_runs_of(
+    user: str, *, service: str | None = None, everywhere: bool = False
+) -> tuple[list[OpenRun | RunReport], tuple[str, ...]]:
+    """Find the live runs of a user, with notes on workload managers that did not answer.
+
+    `service` is queried for runs of other hosts; by default only registered runs are found. `everywhere` searches all
+    queues of the workload manager.
+    """
+    known = _unfinished_runs_of(user)
+    found = query_runs(service, RunSearch(user=user, everywhere=everywhere), required=everywhere)
+    if found is None:
+        return [*known], ()
+    there = {str(opened.run.root) for opened in known}
+    return [*known, *(report for report in found.reports if report.path not in there)], found.notes
+
+
+def _unfinished_runs_of(user: str) -> list[OpenRun]:
     """Return a user's unfinished runs, oldest first; runs that cannot be opened or ordered are left out."""
     found = []
     for entry in read_entries():

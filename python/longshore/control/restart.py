@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from longshore.app.changes.compare import RunComparison
+from longshore.app.changes.compare import RunComparison, compare_run
 from longshore.app.changes.count_jobs import count_changed_jobs
-from longshore.app.changes.write_submission import write_submission
+from longshore.app.changes.write_submission import next_folder, write_submission
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
+from longshore.app.progress import hidden_secrets, note_secrets
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
@@ -200,6 +201,16 @@ def refuse_restart(opened: OpenRun) -> None:
     refuse_damage(opened)
 
 
+def compare_sources(opened: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = False) -> RunComparison:
+    """Compare the sources of a run that could be restarted with their present content; only changes of jobs count.
+
+    `sets` are ``KEY=VALUE`` of the configuration, added to those that the run was submitted with. With `new_graph`, the
+    quantum graph is made again, in the run directory. Raises as `refuse_restart`.
+    """
+    refuse_restart(opened)
+    return compare_run(opened, sets, graph_folder=next_folder(opened.run) if new_graph else None)
+
+
 def _plan_with_changes(opened: OpenRun, changes: RestartChanges, comparison: RunComparison) -> RestartPlan:
     """Compute which jobs of a changed workflow a restart would run."""
     service = require_capability(opened.service, Amendable, "restart runs with another workflow")
@@ -220,6 +231,7 @@ def _plan_with_changes(opened: OpenRun, changes: RestartChanges, comparison: Run
     )
 
 
+@hidden_secrets()
 def restart(
     opened: OpenRun,
     changes: RestartChanges,
@@ -227,13 +239,16 @@ def restart(
     *,
     shares_outputs: bool = False,
 ) -> tuple[RunIdentity, list[str]]:
-    """Restart a run; the parameters are `RestartPlan.changes` and `RestartPlan.comparison`.
+    """Submit the jobs of a run that did not succeed again, in the same run directory.
+
+    The parameters are `RestartPlan.changes` and `RestartPlan.comparison`.
 
     With `shares_outputs`, another live run may write the same files.
 
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
     is live, a file of it changed, it has nothing to run again, or is refused by the service.
     """
+    note_secrets(lambda: opened.secrets)
     require_access(opened.run, Access.ACT)
     with map_read_errors(opened.run), lock_folder(opened.run.root):
         # An earlier restart may have been killed halfway.

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app import api
 from longshore.app.changes.compare import compare_run
+from longshore.app.runs.open_run import open_run
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 
 PIPELINE = "pipeline: {tasks: {one: {command: 'echo one'}}}\n"
 
@@ -19,20 +21,20 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of a prepared run, whose configuration has another command now."""
     monkeypatch.chdir(tmp_path)
     Path("run.yaml").write_text(PIPELINE, "utf-8")
-    _, root = api.run_stages(Path("run.yaml"), "prepare", progress=ProgressNotes())
+    _, root = run_stages(Path("run.yaml"), Stage.PREPARE, progress=ProgressNotes())
     assert root
     Path("run.yaml").write_text(PIPELINE.replace("echo one", "echo two"), "utf-8")
     return root
 
 
 def test_a_changed_command_is_a_difference(root: Path) -> None:
-    comparison = compare_run(api.open_run(str(root)))
+    comparison = compare_run(open_run(str(root)))
     assert (comparison.differs, comparison.note) == (True, "")
 
 
 def test_the_configuration_of_another_user_is_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: root.stat().st_uid + 1)
-    comparison = compare_run(api.open_run(str(root)))
+    comparison = compare_run(open_run(str(root)))
     assert not comparison.differs
     assert comparison.note == "the run belongs to another user, so its configuration is not read anew"
 
@@ -40,5 +42,5 @@ def test_the_configuration_of_another_user_is_not_read(root: Path, monkeypatch: 
 @pytest.mark.parametrize("lost", ["made-from.json", "origins.json"])
 def test_a_run_whose_record_is_gone_is_not_compared(root: Path, lost: str) -> None:
     (root / lost).unlink()
-    comparison = compare_run(api.open_run(str(root)))
+    comparison = compare_run(open_run(str(root)))
     assert comparison.note == "what the run was made from is not recorded, or its record cannot be read"

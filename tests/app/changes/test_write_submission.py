@@ -12,9 +12,12 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.doors import replace_calls
 
-from longshore.app import api
 from longshore.app.changes.compare import compare_run
 from longshore.app.changes.write_submission import write_submission
+from longshore.app.runs.open_run import open_run
+from longshore.app.submit import submitcmd
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.engine.rundir.job_table import JobTable
 from longshore.world.files.system import files
 from longshore.world.runs.job_maps import read_job_maps
@@ -67,13 +70,13 @@ def write_script(program: str, _last: int) -> None:
 
 
 def prepare_pipeline() -> Path:
-    _, root = api.run_stages(Path("run.yaml"), "prepare", progress=ProgressNotes())
+    _, root = run_stages(Path("run.yaml"), Stage.PREPARE, progress=ProgressNotes())
     assert root
     return root
 
 
 def prepare_script() -> Path:
-    return api.prepare_script(Path("run.yaml"), progress=ProgressNotes()).run.root
+    return submitcmd.prepare_script(Path("run.yaml"), progress=ProgressNotes()).run.root
 
 
 @pytest.mark.parametrize(
@@ -96,9 +99,9 @@ def test_the_run_has_the_old_workflow_or_the_new_one(
     monkeypatch.chdir(tmp_path)
     write("cat", 1)
     root = prepare()
-    before = JobTable(api.open_run(str(root)).run, "names").names
+    before = JobTable(open_run(str(root)).run, "names").names
     write("tac", 2)
-    comparison = compare_run(api.open_run(str(root)))
+    comparison = compare_run(open_run(str(root)))
     plan, match = comparison.plan, comparison.match
     assert plan is not None
     assert match is not None
@@ -106,7 +109,7 @@ def test_the_run_has_the_old_workflow_or_the_new_one(
     for moment in range(1, 1000):
         shutil.rmtree(root)
         shutil.copytree(kept, root)
-        opened = api.open_run(str(root))
+        opened = open_run(str(root))
         disk = DyingFiles(moment)
         try:
             with replace_calls(files, disk):
@@ -118,7 +121,7 @@ def test_the_run_has_the_old_workflow_or_the_new_one(
         if number == 1:
             assert list(JobTable(opened.run, "names").names) == list(before), moment
             # The user repeats the command.
-            write_submission(api.open_run(str(root)), plan, match)
+            write_submission(open_run(str(root)), plan, match)
         assert sorted(JobTable(opened.run, "names").names) == sorted(after), moment
         assert set(read_job_maps(opened.run)) == {1}
         manifest = refuse_changed_files(opened.run)
@@ -127,4 +130,4 @@ def test_the_run_has_the_old_workflow_or_the_new_one(
         if disk.calls < moment:
             break
     assert moment > 30
-    assert not compare_run(api.open_run(str(root))).differs, "the run has the changes now"
+    assert not compare_run(open_run(str(root))).differs, "the run has the changes now"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.api import explain_values
 from longshore.app.configure.configuration import explain_keys, read_draft
+from longshore.app.configure.payload_names import explain_values
 from longshore.cli.show.config import explain_text
 from longshore.config.explain import KeyExplanation
 from longshore.errors import UsageError

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.api import configuration
-from longshore.app.configure.configuration import explain_keys
+from longshore.app.configure.configuration import explain_keys, read_draft_without_code
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.service_lookup import SERVICE_VARIABLE
 from longshore.app.inspect.draw import draw_configuration
@@ -62,7 +61,7 @@ def test_a_look_imports_nothing_that_a_file_names(text: str, tmp_path: Path) -> 
     assert "code of" in linted.left_out[0] or "a function generates" in linted.left_out[0]
     with suppress(CodeRefusedError):  # a drawing needs no requests
         draw_configuration(path, progress=SilentProgress())
-    explain_keys(configuration(path), ["wmsServiceClass", "requestMemory"], current={}, given=())
+    explain_keys(read_draft_without_code(path), ["wmsServiceClass", "requestMemory"], current={}, given=())
     with suppress(LongshoreError):
         match_sites(path, with_probe=False)
     if "Service" in text and "convert" not in text and "auto" not in text:

@@ -10,7 +10,7 @@ import pytest
 from tests.app.written_run import WrittenRun, run_of, run_with_kept_results
 from tests.disk import room_for
 
-from longshore.app import api
+from longshore.app.export.formats import export_run, render_run
 from longshore.errors import FilesError, UsageError
 
 
@@ -20,7 +20,7 @@ def run(tmp_path: Path) -> WrittenRun:
 
 
 def rows(run: WrittenRun) -> list[dict[str, str]]:
-    text = b"".join(api.render_export(run.opened, "csv")).decode()
+    text = b"".join(render_run(run.opened, "csv")).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -43,7 +43,7 @@ def test_results_that_were_kept_have_rows_and_are_not_counted(tmp_path: Path) ->
     run = run_with_kept_results(tmp_path / "run")
     kept = [(each["job"], each["state"], each["reason"], each["run_s"]) for each in rows(run)]
     assert kept == [(job, "SUCCEEDED", "kept from run 'bryvbx'", "") for job in ("j0", "j1")]
-    text = b"".join(api.render_export(run.opened, "openmetrics")).decode()
+    text = b"".join(render_run(run.opened, "openmetrics")).decode()
     assert 'longshore_attempts_total{run="k7f3aa",label="a"} 0' in text
 
 
@@ -51,7 +51,7 @@ def test_a_run_that_has_not_started_has_no_rows_but_metrics(tmp_path: Path) -> N
     run = WrittenRun(tmp_path / "run")
     run.begin()
     assert rows(run) == []
-    text = b"".join(api.render_export(run.opened, "openmetrics")).decode()
+    text = b"".join(render_run(run.opened, "openmetrics")).decode()
     assert 'longshore_jobs_expected{run="k7f3aa",label="a"} 3' in text
 
 
@@ -68,7 +68,7 @@ def test_a_full_disk_leaves_the_old_file(run: WrittenRun, tmp_path: Path) -> Non
     path.parent.mkdir()
     path.write_text("old", "utf-8")
     with room_for(100), pytest.raises(FilesError) as caught:
-        api.export_run(run.opened, "csv", path)
+        export_run(run.opened, "csv", path)
     assert str(path) in caught.value.message
     assert path.read_text("utf-8") == "old"
     assert list(path.parent.iterdir()) == [path]
@@ -76,5 +76,5 @@ def test_a_full_disk_leaves_the_old_file(run: WrittenRun, tmp_path: Path) -> Non
 
 def test_an_unknown_format_names_the_known_ones(run: WrittenRun) -> None:
     with pytest.raises(UsageError, match="'xml'") as caught:
-        api.render_export(run.opened, "xml")
+        render_run(run.opened, "xml")
     assert "'csv'" in caught.value.hint

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app import api
 from longshore.app.documents.job import explain_job_document
 from longshore.app.job.explain_job import explain_job
 from longshore.app.job.job_explanation import JobExplanation
 from longshore.app.progress import SilentProgress
+from longshore.app.runs.open_run import open_run
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
 
@@ -46,7 +46,7 @@ def explain(folder: Path, service: str, job: str) -> JobExplanation:
     file.write_text(RUN.format(service=service, secret=SECRET), "utf-8")
     run_stages(file, Stage.PREPARE, progress=SilentProgress())
     (card,) = folder.glob("run/**/run.json")
-    return explain_job(api.open_run(str(card.parent)), job)
+    return explain_job(open_run(str(card.parent)), job)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from longshore.app import api
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.progress import SilentProgress
 from longshore.app.site_choice.choose import choose
+from longshore.app.site_choice.match_sites import change_site_state, match_sites
 from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
 from longshore.app.submit.lint_file import lint_file
@@ -252,8 +252,8 @@ def test_the_chosen_site_is_recorded_as_a_set_value(path: Path) -> None:
 
 def test_a_seed_decides_a_random_choice(path: Path) -> None:
     write(path, "name: random, seed: 3")
-    assert len({api.match_sites(path).site for _ in range(5)}) == 1
-    assert {api.match_sites(path, seed=seed).site for seed in range(20)} == {"a", "b"}
+    assert len({match_sites(path).site for _ in range(5)}) == 1
+    assert {match_sites(path, seed=seed).site for seed in range(20)} == {"a", "b"}
 
 
 def test_a_job_specification_replaces_what_jobs_ask_for(path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_job_specification_replaces_what_jobs_ask_for(path: Path) -> None:
         "version: 1\nresources: [{type: node, with: [{type: core, count: 5}]}]\n", "utf-8"
     )
     path.write_text(f"{RUN}computeSite: auto\nsiteSelection: {{match: {{jobSpecification: request.yaml}}}}{SITES}")
-    decision = api.match_sites(path)
+    decision = match_sites(path)
     known = {each.name: each for each in decision.candidates}
     # Nothing is known of the resources of `small`, and a limit holds for jobs.
     assert decision.site == "small"
@@ -274,17 +274,17 @@ def test_state_from_outside_is_newer_than_the_profile(path: Path, own_environmen
     for name, cost in (("x", 1), ("y", 2)):
         (folder / f"{name}.yaml").write_text(f"service: local\nsiteState: {{cost: {cost}}}\n", "utf-8")
     path.write_text(f"{RUN}computeSite: auto\nsiteSelection: {{select: {{name: cheapest}}}}\n", "utf-8")
-    assert api.match_sites(path).site == "x"
-    state = api.change_site_state("x", ["cost=5", "kind=gpu"])
+    assert match_sites(path).site == "x"
+    state = change_site_state("x", ["cost=5", "kind=gpu"])
     assert {name: value.value for name, value in state.values.items()} == {"cost": 5, "kind": "gpu"}
-    assert api.match_sites(path).site == "y"
-    assert set(api.change_site_state("x", ["cost="]).values) == {"kind"}
-    assert api.match_sites(path).site == "x"
+    assert match_sites(path).site == "y"
+    assert set(change_site_state("x", ["cost="]).values) == {"kind"}
+    assert match_sites(path).site == "x"
     with pytest.raises(ConfigError, match="there is no site 'z'"):
-        api.change_site_state("z", ["a=1"])
+        change_site_state("z", ["a=1"])
     for pair in ("a", "=1", "a=nan", "a b=1"):
         with pytest.raises(UsageError):
-            api.change_site_state("x", [pair])
+            change_site_state("x", [pair])
 
 
 def test_auto_without_a_described_site_is_an_error(path: Path) -> None:
@@ -336,9 +336,9 @@ def test_a_graph_in_files_is_read_beside_the_profile(path: Path) -> None:
     requires = "siteSelection: {match: {requires: [{name: io, match: {type: shm}}]}}\n"
     site = "site: {x: {service: local, resourceGraph: {file: c.json, subsystemFiles: {io: io.json}}}}\n"
     path.write_text(f"{RUN}computeSite: [x]\n{requires}{site}".replace("requestCpus: 2\n", ""), "utf-8")
-    assert api.match_sites(path).site == "x"
+    assert match_sites(path).site == "x"
     (path.parent / "io.json").write_text("{", "utf-8")
-    assert "cannot be read" in api.match_sites(path).candidates[0].left_out
+    assert "cannot be read" in match_sites(path).candidates[0].left_out
 
 
 def test_a_site_that_does_not_answer_is_passed_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,5 +356,5 @@ def test_a_site_that_does_not_answer_is_passed_over(path: Path, monkeypatch: pyt
     assert run.decision.candidates[0].left_out == "'slurm' does not answer within 1 s"
     # The run that was not sent there does not count there.
     assert [len(state.claims) for state in read_site_states(["dead", "here"]).values()] == [0, 1]
-    assert api.match_sites(path).site == "here"
-    assert api.match_sites(path, with_probe=False).site == "dead"
+    assert match_sites(path).site == "here"
+    assert match_sites(path, with_probe=False).site == "dead"

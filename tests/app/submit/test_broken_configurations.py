@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app import api
+from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.submit import submit
 from longshore.config.schema import Severity
 from longshore.errors import LongshoreError
 
@@ -245,7 +246,7 @@ def refusal_of(text: str) -> LongshoreError:
     path = Path("run.yaml")
     path.write_text(text, "utf-8")
     with pytest.raises(LongshoreError) as refused:
-        api.submit(path, progress=ProgressNotes())
+        submit(path, progress=ProgressNotes())
     assert sorted(each.name for each in Path().iterdir()) == ["p.yaml", "run.yaml"]
     return refused.value
 
@@ -255,7 +256,7 @@ def test_submit_and_lint_refuse_with_one_message_and_place(name: str, text: str,
     error = refusal_of(text)
     message, _, others = error.message.partition(" (and ")
     assert f"{error.origin}: {message}".startswith(words), name
-    found = [each for each in api.lint(Path("run.yaml")).findings if each.severity is Severity.ERROR]
+    found = [each for each in lint_file(Path("run.yaml")).findings if each.severity is Severity.ERROR]
     assert (message, error.origin) in [(each.message, each.origin) for each in found]
     assert others or len(found) == 1, "a fault is told once"
 
@@ -265,7 +266,7 @@ def test_all_placeholders_of_another_system_are_told_each_at_its_place() -> None
     error = refusal_of(f"{HEAD_N}\n  tasks:\n    one: {{command: 'cat {command}', {BY_N}}}\n")
     assert error.message.endswith(" (and 2 more)")
     assert [str(each.origin) for each in error.details] == ["run.yaml:4:25", "run.yaml:4:35", "run.yaml:4:40"]
-    found = api.lint(Path("run.yaml")).findings
+    found = lint_file(Path("run.yaml")).findings
     assert [(each.message, each.origin) for each in found] == [(each.message, each.origin) for each in error.details]
 
 
@@ -292,7 +293,7 @@ def test_the_way_out_names_what_was_written(text: str, hint: str) -> None:
 def test_lint_leaves_out_what_depends_on_the_machine(name: str, text: str, words: str, severity: Severity) -> None:
     error = refusal_of(text)
     assert words in error.message, name
-    linted = api.lint(Path("run.yaml"))
+    linted = lint_file(Path("run.yaml"))
     (finding,) = [each for each in linted.findings if words in each.message]
     assert (finding.severity, finding.origin) == (severity, error.origin)
     assert linted.count(Severity.ERROR) == 0

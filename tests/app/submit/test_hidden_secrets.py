@@ -9,9 +9,12 @@ from typing import Final
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app import api
 from longshore.app.progress import Progress, hide_read_secrets
+from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.app.submit.submission_checks import SubmissionChecks
+from longshore.app.submit.submit import submit
 from longshore.config.secrets import HIDDEN
 from longshore.errors import LongshoreError
 
@@ -29,9 +32,9 @@ CASES: Final = [
 
 Act = Callable[[Path, Progress], object]
 ACTS: Final[dict[str, Act]] = {
-    "submit": lambda path, progress: api.submit(path, progress=progress),
-    "submit strictly": lambda path, progress: api.submit(path, checks=SubmissionChecks(strict=True), progress=progress),
-    "prepare": lambda path, progress: api.run_stages(path, "prepare", progress=progress),
+    "submit": lambda path, progress: submit(path, progress=progress),
+    "submit strictly": lambda path, progress: submit(path, checks=SubmissionChecks(strict=True), progress=progress),
+    "prepare": lambda path, progress: run_stages(path, Stage.PREPARE, progress=progress),
 }
 
 
@@ -63,7 +66,7 @@ def test_a_refusal_shows_no_secret_of_another_key(folder: Path, text: str, act: 
 def test_a_finding_shows_no_secret_of_another_key(folder: Path, text: str) -> None:
     path = folder / "run.yaml"
     path.write_text(text, "utf-8")
-    linted = api.lint(path)
+    linted = lint_file(path)
     said = [f"{each.message}{each.hint}{linted.source(each)}" for each in linted.findings]
     assert HIDDEN in " ".join(said)
     assert SECRET not in " ".join([*said, *linted.left_out])

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
 from tests.depth import examples
 
-from longshore.app import api
+from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.app.submit.submission_checks import SubmissionChecks
+from longshore.app.submit.submit import submit
 from longshore.config.schema import Severity
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError
 
@@ -107,7 +110,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def transform_error(path: Path) -> LongshoreError | None:
     """What `transform` raises for a configuration."""
     try:
-        api.run_stages(path, "transform", progress=ProgressNotes())
+        run_stages(path, Stage.TRANSFORM, progress=ProgressNotes())
     except LongshoreError as error:
         return error
     return None
@@ -130,7 +133,7 @@ def test_lint_refuses_what_transform_refuses_and_nothing_else(seed: int) -> None
     path = Path("run.yaml")
     path.write_text(yaml.safe_dump(broken(Random(seed)), sort_keys=False), "utf-8")
     error = transform_error(path)
-    errors = [each for each in api.lint(path).findings if each.severity is Severity.ERROR]
+    errors = [each for each in lint_file(path).findings if each.severity is Severity.ERROR]
     if error is None:
         assert errors == []
     elif is_static(error):
@@ -145,7 +148,7 @@ def test_a_right_configuration_has_no_findings() -> None:
     path = Path("run.yaml")
     path.write_text(yaml.safe_dump(BASE, sort_keys=False), "utf-8")
     assert transform_error(path) is None
-    linted = api.lint(path)
+    linted = lint_file(path)
     assert linted.findings == ()
     assert linted.left_out == ("what the workload manager offers now",)
 
@@ -157,13 +160,13 @@ def test_a_task_that_writes_several_files_is_noted_as_its_dimensions_may_be_forg
     tasks = "tasks: {count: {command: 'wc > {n}', outputs: {n: 'n-{s}'}}, DIMENSIONS}"
     text = f"pipeline:\n  dimensions: {{s: {values}}}\n  {tasks}\n"
     path.write_text(text.replace("DIMENSIONS", "one: {dimensions: [s], command: 'true'}"), "utf-8")
-    (note,) = api.lint(path).findings
+    (note,) = lint_file(path).findings
     assert note.severity is Severity.NOTE
     assert note.message == f"the task 'count' writes {number} files of 'n' in one job"
     assert note.hint == "For one job per file, add s to the task's 'dimensions'."
     assert str(note.origin).startswith("run.yaml:3:")
     path.write_text(text.replace("wc > {n}'", "wc > {n}', dimensions: [s]").replace(", DIMENSIONS", ""), "utf-8")
-    assert api.lint(path).findings == ()
+    assert lint_file(path).findings == ()
 
 
 @pytest.mark.usefixtures("folder")
@@ -173,7 +176,7 @@ def test_a_missing_table_is_an_error_as_transform_refuses_it() -> None:
     path.write_text(f"pipeline:\n  dimensions: {{s: {{table: gone.csv}}}}\n  {tasks}\n", "utf-8")
     error = transform_error(path)
     assert isinstance(error, FilesError)
-    (finding,) = api.lint(path).findings
+    (finding,) = lint_file(path).findings
     assert (finding.severity, finding.message, finding.origin) == (Severity.ERROR, error.message, error.origin)
 
 
@@ -182,13 +185,13 @@ def test_a_missing_program_at_the_beginning_of_a_shell_line_is_noted() -> None:
     path = Path("run.yaml")
     task = "one: {command: \"awkk '$3 > 50' < /dev/null > {o}\", outputs: {o: out}}"
     path.write_text(f"pipeline:\n  tasks:\n    {task}\n", "utf-8")
-    (note,) = api.lint(path).findings
+    (note,) = lint_file(path).findings
     assert note.severity is Severity.NOTE
     assert note.message.startswith("job 'one' runs 'awkk', which is not on the PATH")
     assert str(note.origin) == "run.yaml:3:20"
     assert transform_error(path) is None, "the shell may know it"
     path.write_text(path.read_text("utf-8").replace("awkk", "awk"), "utf-8")
-    assert api.lint(path).findings == ()
+    assert lint_file(path).findings == ()
 
 
 LARGE: Final = """
@@ -207,7 +210,7 @@ def test_a_large_payload_takes_bounded_time() -> None:
     path = Path("run.yaml")
     path.write_text(LARGE, "utf-8")
     began = time.process_time()
-    linted = api.lint(path)
+    linted = lint_file(path)
     assert time.process_time() - began < 10, "as long as its dimensions, not as its two million tasks"
     assert linted.findings == ()
     assert "tasks, and files that two of them write" in linted.left_out[0]
@@ -228,7 +231,7 @@ def test_a_fault_of_a_large_payload_is_found(old: str, new: str, message: str) -
     error = transform_error(path)
     assert error
     assert error.message == message
-    assert (message, error.origin) in [(each.message, each.origin) for each in api.lint(path).findings]
+    assert (message, error.origin) in [(each.message, each.origin) for each in lint_file(path).findings]
 
 
 WRONG_SITES: Final = [
@@ -246,7 +249,7 @@ def test_jobs_are_not_made_for_a_site_with_errors(site: str) -> None:
     path.write_text(
         f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: s\nsite: {{s: {{{site}}}}}\n", "utf-8"
     )
-    linted = api.lint(path)
+    linted = lint_file(path)
     wrong = [each for each in linted.findings if each.severity is Severity.ERROR]
     assert wrong
     assert all(each.origin.line == 3 for each in wrong)
@@ -257,7 +260,7 @@ def test_jobs_are_not_made_for_a_site_with_errors(site: str) -> None:
 def test_the_name_of_a_site_may_be_longer_than_that_of_a_file() -> None:
     path = Path("run.yaml")
     path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: {'x' * 300}\n", "utf-8")
-    assert api.lint(path).findings[0].message.startswith("there is no site 'xxx")
+    assert lint_file(path).findings[0].message.startswith("there is no site 'xxx")
 
 
 FUNCTIONS: Final = [
@@ -273,7 +276,7 @@ def test_no_function_is_called(folder: Path, monkeypatch: pytest.MonkeyPatch, te
     monkeypatch.syspath_prepend(folder)
     path = Path("run.yaml")
     path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\n{text}", "utf-8")
-    linted = api.lint(path)
+    linted = lint_file(path)
     assert linted.count(Severity.ERROR) == 0
     assert left_out in linted.left_out[0]
 
@@ -295,9 +298,9 @@ def test_lint_warns_of_what_a_strict_submission_refuses() -> None:
     path = Path("run.yaml")
     path.write_text(DOUBTFUL, "utf-8")
     with pytest.raises(SubmissionRefusedError) as caught:
-        api.submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
+        submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
     refused = sorted(each.message for each in caught.value.details)
-    warnings = api.lint(path).findings
+    warnings = lint_file(path).findings
     assert {each.severity for each in warnings} == {Severity.WARNING}
     texts = [f"{each.origin}: {each.message}" + (f". {each.hint}" if each.hint else "") for each in warnings]
     assert sorted(f"'--strict' refuses this: {text}" for text in texts) == refused
@@ -314,9 +317,9 @@ def test_a_strict_submission_refuses_a_key_that_the_file_of_the_payload_does_not
     path = Path("run.yaml")
     path.write_text("pipelineYaml: pipe.yaml\npipetask:\n  isr: {sitte: bar, tier: 2}\n", "utf-8")
     with pytest.raises(SubmissionRefusedError, match=r"run\.yaml:3:9: nothing uses 'pipetask\.isr\.sitte'"):
-        api.submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
+        submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
     assert not Path("submit").exists()
-    assert [(str(each.origin), each.message) for each in api.lint(path).findings] == [
+    assert [(str(each.origin), each.message) for each in lint_file(path).findings] == [
         ("run.yaml:3:9", "nothing uses 'pipetask.isr.sitte'")
     ]
 
@@ -325,7 +328,7 @@ def test_the_users_own_configuration_needs_no_payload(own_environment: Path) -> 
     path = own_environment / ".config" / "longshore" / "longshore.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("requestMemory: 5\n", "utf-8")
-    assert api.lint(path).findings == ()
+    assert lint_file(path).findings == ()
 
 
 @pytest.mark.usefixtures("folder")
@@ -333,9 +336,9 @@ def test_a_configuration_for_submitcmd_needs_no_payload() -> None:
     Path("job.sh").write_text("#!/bin/sh\n", "utf-8")
     path = Path("run.yaml")
     path.write_text("customJob: {executable: job.sh, arguments: x}\n", "utf-8")
-    assert api.lint(path).findings == ()
+    assert lint_file(path).findings == ()
     path.write_text("customJob: {executable: job.sh, inputs: {a: job.sh}, outputs: {a: b}}\n", "utf-8")
-    assert [each.message for each in api.lint(path).findings] == ["'a' is both an input and an output"]
+    assert [each.message for each in lint_file(path).findings] == ["'a' is both an input and an output"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -352,14 +355,14 @@ def test_a_configuration_for_submitcmd_needs_no_payload() -> None:
 def test_a_run_with_a_key_of_profiles_is_checked_as_a_run(key: str, message: str) -> None:
     path = Path("run.yaml")
     path.write_text(f"requestCpus: 2\n{key}\npipeline: {{tasks: {{a: {{command: 'true'}}}}}}\n", "utf-8")
-    assert [each.message for each in api.lint(path).findings] == [message]
+    assert [each.message for each in lint_file(path).findings] == [message]
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_profile_of_a_site_needs_no_payload() -> None:
     path = Path("cluster.yaml")
     path.write_text("service: local\nlimits: {cpus: many}\n", "utf-8")
-    assert [str(each.origin) for each in api.lint(path).findings] == ["cluster.yaml:2:16"]
+    assert [str(each.origin) for each in lint_file(path).findings] == ["cluster.yaml:2:16"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -374,7 +377,7 @@ def test_a_profile_of_a_site_needs_no_payload() -> None:
 def test_a_key_of_sites_at_the_root_has_a_hint(key: str, hint: str) -> None:
     path = Path("run.yaml")
     path.write_text(f"{key}\npipeline: {{tasks: {{a: {{command: 'true'}}}}}}\n", "utf-8")
-    assert [each.hint for each in api.lint(path).findings] == [hint]
+    assert [each.hint for each in lint_file(path).findings] == [hint]
 
 
 OTHER_TOOLS: Final = [
@@ -391,14 +394,14 @@ OTHER_TOOLS: Final = [
 def test_words_of_other_tools_lead_to_the_key(folder: Path, text: str, own: str) -> None:
     path = folder / "run.yaml"
     path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\n{text}\n", "utf-8")
-    (found,) = api.lint(path).findings
+    (found,) = lint_file(path).findings
     assert (found.origin.line, found.origin.column, found.hint) == (2, 1, f"Did you mean '{own}'?")
 
 
 def test_tasks_at_the_root_belong_under_pipeline(folder: Path) -> None:
     path = folder / "run.yaml"
     path.write_text("payload: {payloadName: a}\ntasks:\n  a: {command: echo}\n", "utf-8")
-    found = api.lint(path).findings
+    found = lint_file(path).findings
     assert [each.origin.line for each in found if each.severity is Severity.ERROR] == [3]
     assert all("'tasks' belongs under 'pipeline'" in f"{each.message} {each.hint}" for each in found)
 
@@ -407,6 +410,6 @@ def test_tasks_at_the_root_belong_under_pipeline(folder: Path) -> None:
 def test_an_unknown_site_names_sites_and_no_folders(folder: Path, name: str) -> None:
     path = folder / "run.yaml"
     path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: {name}\n", "utf-8")
-    (found,) = api.lint(path).findings
+    (found,) = lint_file(path).findings
     assert "'slurm-cluster'" in found.hint
     assert "/" not in found.hint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app import api
+from longshore.app.submit.lint_file import lint_file
 from longshore.config.schema import Finding, Severity
 
 FILTER = """
@@ -48,7 +48,7 @@ def notes_of(text: str, sheet: str, rows: str) -> list[Finding]:
     """What lint finds in a pipeline with a table; everything must be a note."""
     Path(sheet).write_text(rows, "utf-8")
     Path("run.yaml").write_text(text, "utf-8")
-    found = list(api.lint(Path("run.yaml")).findings)
+    found = list(lint_file(Path("run.yaml")).findings)
     assert {each.severity for each in found} <= {Severity.NOTE}
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from longshore.app.changes.output_changes import look_at_file
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
-from longshore.app.progress import Progress
+from longshore.app.progress import Progress, hidden_secrets
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.site_choice.resolve import release_site, releasing_site
 from longshore.app.submit.stages import plan_new_run, submit_plan
@@ -29,6 +29,7 @@ from longshore.model.run.event import FileStamp
 from longshore.model.run.input_files import ReusedJobs
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.plan.workflow_match import WorkflowMatch
+from longshore.world.runs.find_run import recorded_refusal
 from longshore.world.runs.registry import remove_entry, reserved_id
 
 
@@ -60,37 +61,38 @@ def submit_reusing(
 
     `by_content` compares input files by their content, and records it. With `dry_run` nothing is written.
     `checks` may refuse the run. Raises `SubmissionRefusedError` if the service cannot begin a run with results, other
-    errors as `submit`.
+    errors as `submit`, which also records refusals.
     """
-    earlier = open_run(reference)
-    with reserved_id() as (run_id, now):
-        plan, recording = plan_new_run(
-            read_layers(path, overrides, now=now),
-            run_id=run_id,
-            now=now,
-            checks=checks or SubmissionChecks(),
-            progress=progress,
-            check=lambda run: _refuse_service(run, earlier),
-        )
-        with releasing_site(plan.run):
-            plan = replace(plan, hashes_inputs=by_content)
-            links = _OutputLinks(earlier, plan)
-            match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
-            result = ReusePlan(
-                earlier=earlier,
-                names=tuple(job.name for job in plan.workflow),
-                gone=tuple(links.jobs.names[job] for job in match.gone),
-                match=match,
+    with nullcontext() if dry_run else recorded_refusal(), hidden_secrets():
+        earlier = open_run(reference)
+        with reserved_id() as (run_id, now):
+            plan, recording = plan_new_run(
+                read_layers(path, overrides, now=now),
+                run_id=run_id,
+                now=now,
+                checks=checks or SubmissionChecks(),
+                progress=progress,
+                check=lambda run: _refuse_service(run, earlier),
             )
-            if not dry_run:
-                plan = links.add_to(plan, match)
-    if dry_run:
-        remove_entry(run_id)
-        release_site(plan.run)
-        if plan.kept_files:
-            note_kept_graph(plan.run.paths.root / plan.kept_files[0], progress)
-        return result
-    return replace(result, submitted=submit_plan(plan, recording))
+            with releasing_site(plan.run):
+                plan = replace(plan, hashes_inputs=by_content)
+                links = _OutputLinks(earlier, plan)
+                match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
+                result = ReusePlan(
+                    earlier=earlier,
+                    names=tuple(job.name for job in plan.workflow),
+                    gone=tuple(links.jobs.names[job] for job in match.gone),
+                    match=match,
+                )
+                if not dry_run:
+                    plan = links.add_to(plan, match)
+        if dry_run:
+            remove_entry(run_id)
+            release_site(plan.run)
+            if plan.kept_files:
+                note_kept_graph(plan.run.paths.root / plan.kept_files[0], progress)
+            return result
+        return replace(result, submitted=submit_plan(plan, recording))
 
 
 def _refuse_service(run: ResolvedRun, earlier: OpenRun) -> None:

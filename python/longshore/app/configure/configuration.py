@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -245,6 +246,12 @@ def read_draft(path: Path | Layers, overrides: Overrides | None = None, *, now: 
     if draft.site_errors:
         raise draft.site_errors[0]
     return draft
+
+
+def read_draft_without_code(path: Path, overrides: Overrides | None = None) -> Draft:
+    """Read a configuration to look at it: code that only its files name is not imported; raises as `read_draft`."""
+    given = overrides or Overrides()
+    return read_draft(path, Overrides(given.options, given.sets, imports_code=False), now=time.time())
 
 
 def make_draft(

@@ -19,7 +19,7 @@ STARTER_FILES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Files per kind of example."""
 
-NEXT_COMMANDS: Final[Mapping[str, str]] = {
+_NEXT_COMMANDS: Final[Mapping[str, str]] = {
     "pipeline": "longshore submit {path} --wait",
     "script": "longshore submitcmd {path} --wait",
     "lsst": "longshore config lint {path}",
@@ -28,8 +28,8 @@ NEXT_COMMANDS: Final[Mapping[str, str]] = {
 """Next command to run, per kind of example."""
 
 
-def write_starter_files(kind: str, folder: Path) -> list[Path]:
-    """Write the example files of a kind into a folder, which is created if missing.
+def write_starter_files(kind: str, folder: Path) -> tuple[list[Path], str]:
+    """Write the example files of a kind into a folder, which is created if missing; return the next command, too.
 
     Raises `FilesError` if a file exists (nothing is written then) or cannot be written.
     """
@@ -48,4 +48,4 @@ def write_starter_files(kind: str, folder: Path) -> list[Path]:
                 make_executable(target)
     except OSError as error:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
-    return targets
+    return targets, _NEXT_COMMANDS[kind].format(path=targets[0])

@@ -1,15 +1,17 @@
-"""Labels and variables of a payload, found cheaply before the payload is read, for lint."""
+"""Labels and variables of a payload, found cheaply before the payload is read, for lint and explanations of keys."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.configuration import Configuration, explain_keys
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
+from longshore.config.explain import KeyExplanation
 from longshore.config.lint import label_hint
 from longshore.config.lint_variables import key_names
 from longshore.config.merge import Node, map_items
@@ -65,11 +67,23 @@ def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadN
     return PayloadNames(uses=_NO_NAMES)
 
 
-def refuse_unknown_label(configuration: Configuration, label: str) -> None:
-    """Refuse a label that neither a task nor a section has; nothing is refused where the labels are not known.
+def explain_values(
+    configuration: Configuration,
+    keys: Iterable[str],
+    *,
+    current: Mapping[str, str] | None = None,
+    given: Iterable[str] = (),
+) -> dict[str, KeyExplanation]:
+    """Explain where the values of keys come from, as `explain_keys` does, for a label that the payload has.
 
-    Raises `UsageError` with the nearest label.
+    Raises `UsageError` if no task has the label, with the nearest one.
     """
+    _refuse_unknown_label(configuration, (current or {}).get("curr_pipetask", ""))
+    return explain_keys(configuration, keys, current=current or {}, given=given)
+
+
+def _refuse_unknown_label(configuration: Configuration, label: str) -> None:
+    """Refuse a label that neither a task nor a section has; nothing is refused where the labels are not known."""
     labels = find_payload_names(configuration, files=True).labels if label else None
     if labels is None or label in _LABELS_WITHOUT_TASKS:
         return

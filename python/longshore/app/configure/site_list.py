@@ -68,7 +68,7 @@ class SiteDescription(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = msgspec.field(default_factory=dict)
 
 
-def list_sites(site_path: Sequence[str]) -> list[KnownSite]:
+def list_sites(site_path: Sequence[str] = ()) -> list[KnownSite]:
     """List all sites by name; a site that cannot be read is listed with its error.
 
     `site_path` holds the folders of ``--site-path``. Raises `UsageError` if one of these is missing, `ConfigError` if

@@ -36,7 +36,7 @@ _EXAMPLES: Final = {
 """Name of a file per format."""
 
 
-def find_format(name: str) -> ExportFormat:
+def _find_format(name: str) -> ExportFormat:
     """Return the format of a name, or raise `UsageError`."""
     try:
         return ExportFormat(name)
@@ -44,15 +44,19 @@ def find_format(name: str) -> ExportFormat:
         raise UsageError(f"there is no export format '{name}'", hint=name_all(ExportFormat)) from None
 
 
-def export_run(opened: OpenRun, form: ExportFormat, path: Path) -> None:
-    """Write a run to a file in a format; see `render_run`, `write_file` and `write_crate` for the errors."""
-    if form is ExportFormat.RO_CRATE:
+def export_run(opened: OpenRun, form: str, path: Path) -> None:
+    """Write a run to a file in a format; a crate is a new directory, or an archive (``.zip``).
+
+    See `render_run`, `write_file` and `write_crate` for the errors.
+    """
+    found = _find_format(form)
+    if found is ExportFormat.RO_CRATE:
         write_crate(path, _crate_files(opened))
         return
-    write_file(path, render_run(opened, form), example=_EXAMPLES[form], to_stdout="--output -")
+    write_file(path, render_run(opened, found), example=_EXAMPLES[found], to_stdout="--output -")
 
 
-def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
+def render_run(opened: OpenRun, form: str) -> Iterable[bytes]:
     """Return the content of a run in a format, in parts; the run is read before the first one is returned.
 
     Raises
@@ -62,9 +66,9 @@ def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
     UnreachableError
         The workload manager does not answer.
     UsageError
-        The format has several files.
+        There is no such format, or it has several files.
     """
-    match form:
+    match _find_format(form):
         case ExportFormat.CSV:
             from longshore.app.export.attempts_csv import render_attempts
             from longshore.app.export.collect import attempt_rows

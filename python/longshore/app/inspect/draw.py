@@ -17,7 +17,7 @@ from longshore.app.inspect.find_jobs import find_job
 from longshore.app.payload.lsst import is_lsst
 from longshore.app.payload.payload_format import is_graph_file
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress, RecordingProgress, hidden_secrets
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
@@ -42,6 +42,7 @@ def is_configuration(reference: str) -> bool:
     return can_see_file(Path(reference))
 
 
+@hidden_secrets()
 def draw_configuration(
     path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, progress: Progress
 ) -> Drawing:

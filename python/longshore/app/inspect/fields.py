@@ -63,8 +63,13 @@ _FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
 RunFilter: TypeAlias = Callable[[RunReport], bool]
 
 
-def parse_fields(text: str) -> tuple[str, ...]:
-    """Parse a comma-separated list of fields; raises `UsageError` if one is unknown or the list is empty."""
+def parse_fields(text: str | None) -> tuple[str, ...]:
+    """Parse a comma-separated list of fields, by default the columns of BPS.
+
+    Raises `UsageError` if a field is unknown or none is named.
+    """
+    if not text:
+        return tuple(FIELDS)[:9]
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     if not names:
         raise UsageError("--format names no field", hint=name_all(FIELDS))
@@ -72,6 +77,11 @@ def parse_fields(text: str) -> tuple[str, ...]:
         if name not in FIELDS:
             raise _unknown_field_error("--format", name, FIELDS)
     return names
+
+
+def field_values(report: RunReport, names: Iterable[str]) -> list[FieldValue]:
+    """Return the values of a run's fields; `names` are from `parse_fields`."""
+    return [FIELDS[name](report) for name in names]
 
 
 def parse_filters(filters: Sequence[str]) -> RunFilter:

@@ -38,6 +38,19 @@ def open_log(path: Path) -> int:
         raise RunUnreadableError(f"the log '{path}' cannot be read: {error.strerror}") from error
 
 
+def read_log(path: Path, *, tail: int | None = None, pattern: re.Pattern[bytes] | None = None) -> Iterator[bytes]:
+    """Yield the text of a log in chunks, or each line that matches a pattern, without its line feed.
+
+    `tail` is the number of lines at the end to read, by default all. Raises as `open_log`.
+    """
+    file = open_log(path)
+    try:
+        begin = 0 if tail is None else tail_offset(file, tail)
+        yield from read_chunks(file, begin) if pattern is None else matching_lines(file, pattern, begin)
+    finally:
+        os.close(file)
+
+
 def read_chunks(file: int, begin: int = 0) -> Iterator[bytes]:
     """Yield the content of an open log from an offset, in pieces."""
     while piece := os.pread(file, _CHUNK_B, begin):

@@ -58,7 +58,7 @@ def merge_runs(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[R
 def open_or_query(
     reference: str,
     *,
-    service: str | None,
+    service: str | None = None,
     everywhere: bool = False,
     days: float = 0.0,
     runs_only: bool = True,

@@ -60,7 +60,7 @@ _MOST_INNER: Final = 20
 """Inner runs that a report names."""
 
 
-def report_run(opened: OpenRun, *, details: bool, summary: bool = True, now: float | None = None) -> RunReport:
+def report_run(opened: OpenRun, *, details: bool = False, summary: bool = True, now: float | None = None) -> RunReport:
     """Return the report of a run; `details` adds every job, `now` defaults to the clock (seconds since the epoch).
 
     Without `summary`, it lacks the summary and the service's lines where these are not at hand.

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
 from longshore.app.runs.event_source import EventFollower, event_blocks
-from longshore.app.runs.open_run import OpenRun, map_read_errors
+from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.app.runs.poll import pause_after_poll
+from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import UsageError
 from longshore.model.lines.event_codec import decode_events
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 
 _MARK: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
+
+
+def job_name_lookup(opened: OpenRun) -> Callable[[int], tuple[str, str]]:
+    """Return a function from the index of a job, as events have it, to its name and label."""
+    table = JobTable(opened.run, "names")
+
+    def name_of(job: int) -> tuple[str, str]:
+        with map_index_errors(opened.run):
+            return table.names[job], table.label(job)
+
+    return name_of
 
 
 class RunEvents:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.site_list import require_site
+from longshore.app.progress import hidden_secrets
 from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, match_candidates, read_fallback
@@ -27,6 +28,7 @@ _PAIR: Final = re.compile(r"([A-Za-z_]\w{0,99})=(.{0,1000})", re.ASCII | re.DOTA
 _MOST_VALUES: Final = 200
 
 
+@hidden_secrets()
 def match_sites(
     path: Path, overrides: Overrides | None = None, *, seed: int | None = None, with_probe: bool = True
 ) -> SiteDecision:

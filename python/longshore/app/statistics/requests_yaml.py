@@ -23,6 +23,18 @@ _YAML_WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null
 _STATISTICS: Final[Mapping[Basis, str]] = {Basis.P95: "95th percentile", Basis.MAX: "maximum"}
 
 
+def requests_yaml(advice: RequestAdvice, *, over: str = "", output: Path | None = None) -> str:
+    """Return the YAML that applies an advice, and write it to a new file `output`, if one is given.
+
+    `over` is a configuration that the YAML includes, so that it wins over the values there. Raises `FilesError` if
+    `over` cannot be read, or `output` exists or cannot be written.
+    """
+    text = advice_yaml(advice, over=included_name(over, output) if over else "")
+    if output is not None:
+        write_advice(output, text)
+    return text
+
+
 def write_advice(path: Path, text: str) -> None:
     """Write the YAML of an advice to a new file, whole or not at all.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from longshore.app.configure.lint import (
     sort_findings,
 )
 from longshore.app.configure.schemas import profile_schema
-from longshore.app.progress import hide_read_secrets
+from longshore.app.progress import hidden_secrets, hide_read_secrets
 from longshore.app.site_choice.choose import at_first_match
 from longshore.app.static_check import StaticCheck
 from longshore.app.submit.lint_payload import lint_payload
@@ -38,14 +39,18 @@ _PAYLOAD_KEYS: Final = frozenset({"payload", "customJob", *PAYLOAD_KEYS})
 _MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 
-def lint_file(path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, now: float) -> LintResult:
+@hidden_secrets()
+def lint_file(
+    path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, now: float | None = None
+) -> LintResult:
     """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``.
 
-    Code that only the file names is imported and called if `imports_code` is true.
+    Code that only the file names is imported and called if `imports_code` is true. `now` is the time of the run, by
+    default that of the clock.
     """
     overrides = replace(overrides or Overrides(), imports_code=imports_code)
     with collection_paused():  # garbage collection would take a third of the time
-        return _hide_secrets(_lint_file(path, overrides, now=now))
+        return _hide_secrets(_lint_file(path, overrides, now=time.time() if now is None else now))
 
 
 def _hide_secrets(linted: LintResult) -> LintResult:

@@ -18,7 +18,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress, RecordingProgress, hidden_secrets
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
 from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph
@@ -56,6 +56,7 @@ class StageResult(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.stage}: {self.made} ({self.seconds:.2f} s, peak memory {self.peak_memory_b / 2**20:.0f} MiB)"
 
 
+@hidden_secrets()
 def run_stages(
     path: Path,
     last: Stage,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from longshore.app.configure.layers import Layers, Overrides, read_layers
 from longshore.app.configure.service_lookup import default_service, find_service
-from longshore.app.progress import Progress
+from longshore.app.progress import Progress, hidden_secrets
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.config.interpolate import Scope
 from longshore.config.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.world.processes.standby import end_standby
-from longshore.world.runs.find_run import run_of_this_job
+from longshore.world.runs.find_run import recorded_refusal, run_of_this_job
 from longshore.world.runs.registry import reserved_id
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _SERVICE_KEY: Final = "wmsServiceClass"
 _SITE_KEY: Final = "computeSite"
 
 
+@recorded_refusal()
+@hidden_secrets()
 def submit(
     path: Path,
     overrides: Overrides | None = None,
@@ -38,7 +40,11 @@ def submit(
 ) -> SubmittedRun:
     """Submit a run; `path` is a configuration file or a prepared run directory.
 
-    `checks` may refuse a configuration before anything is written.
+    With `force`, a prepared run is submitted even if its inputs changed. `checks` may refuse a configuration before
+    anything is written; without any, only a workload manager that does not take it refuses it. A refusal is recorded
+    for the directory that it happened in. Raises `UsageError` if `overrides` or strict `checks` are given for a
+    prepared run, or `force` for a configuration, `LongshoreError` if the run cannot be prepared or is refused; nothing
+    is left behind then.
     """
     # `os.path`, unlike `Path`, returns false for names that are too long and for unreadable directories.
     if os.path.isdir(path):  # noqa: PTH112

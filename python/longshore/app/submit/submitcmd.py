@@ -15,7 +15,7 @@ from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.run_identity import run_attributes
 from longshore.app.plan.checks import check_jobs
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress, RecordingProgress, hidden_secrets
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.shared_outputs import check_shared_outputs, planned_outputs
 from longshore.app.submit.stages import advance_run, submit_plan
@@ -32,6 +32,7 @@ from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
 from longshore.world.files.presence import can_see, can_see_file, can_see_folder
+from longshore.world.runs.find_run import recorded_refusal
 from longshore.world.runs.registry import remove_entry, reserved_id
 
 LABEL: Final = "customJob"
@@ -47,6 +48,8 @@ class _Script(msgspec.Struct, frozen=True, kw_only=True):
     """Paths as written: a relative one is in the run directory."""
 
 
+@recorded_refusal()
+@hidden_secrets()
 def submit_script(
     path: Path,
     overrides: Overrides | None = None,
@@ -57,7 +60,8 @@ def submit_script(
 ) -> SubmittedRun:
     """Prepare a run of one script and submit it; without a probe, the workload manager is not asked first.
 
-    With `shares_outputs`, a live run may write the same files.
+    With `shares_outputs`, a live run may write the same files. A refusal is recorded for the directory that it happened
+    in. Raises `LongshoreError` if the run cannot be prepared or is refused; nothing is left behind then.
     """
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
@@ -69,6 +73,7 @@ def submit_script(
     return submit_plan(msgspec.structs.replace(plan, outputs=outputs, shares_outputs=shares_outputs), recording)
 
 
+@hidden_secrets()
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from longshore.app import api
+from longshore.app.inspect.registry import adopt
+from longshore.app.inspect.trust import read_contents, trust_run
 from longshore.cli.options import JSON, print_json
 from longshore.errors import LongshoreError
 
@@ -29,7 +30,7 @@ def command(ctx: click.Context, /, paths: tuple[Path, ...], *, trust: bool, yes:
     from longshore.cli.show.adopt_forget_text import adopted_line
     from longshore.cli.show.format import escape_controls
 
-    outcomes = api.adopt(paths)
+    outcomes = adopt(paths)
     if trust:
         outcomes = [_trust(outcome, yes=yes) if outcome.card else outcome for outcome in outcomes]
     if as_json:
@@ -50,7 +51,7 @@ def _trust(outcome: AdoptResult, *, yes: bool) -> AdoptResult:
     from longshore.cli.show.adopt_forget_text import contents_text
 
     try:
-        contents = api.run_contents(outcome.path)
+        contents = read_contents(outcome.path)
         if contents is None:
             return outcome
         click.echo(contents_text(contents), err=True)
@@ -58,7 +59,7 @@ def _trust(outcome: AdoptResult, *, yes: bool) -> AdoptResult:
             if not sys.stdin.isatty():
                 raise click.UsageError("A run would be trusted; without a terminal that requires --yes.")
             click.confirm("Trust this run?", abort=True, err=True)
-        api.trust_run(contents)
+        trust_run(contents)
     except LongshoreError as error:
         return replace(outcome, card=None, error=error)
     return replace(outcome, trusted=contents)

@@ -9,10 +9,11 @@ from typing import Final
 
 import click
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, print_json
 from longshore.cli.parameter_types import NonEmptyPath
+from longshore.control.archive import archive_run
 
 _MAX_DAMAGES: Final = 3
 
@@ -32,7 +33,7 @@ def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> No
 
     With --remove, the id of the run leads to the archive from then on.
     """
-    result = api.archive(api.open_run(run, acts=True), output, remove=remove, progress=LogProgress())
+    result = archive_run(open_run(run, acts=True), output, remove=remove, progress=LogProgress())
     if as_json:
         from longshore.control.documents import archive_document
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app import api
+from longshore.app.inspect.remote_runs import open_or_query
+from longshore.app.report.brief_report import status_run
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -21,6 +22,7 @@ from longshore.cli.options import (
     run_option,
 )
 from longshore.cli.run_progress import RunProgress
+from longshore.control.interventions import cancel, live_runs_of
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
@@ -106,8 +108,8 @@ def command(
 def _find_runs(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
     service, everywhere = options.wms_service_class, options.is_global
     if run:
-        return [api.find_run(run, service=service, everywhere=everywhere, runs_only=options.require_bps, acts=True)]
-    found, notes = api.runs_of_user(options.user or "", service=service, everywhere=everywhere)
+        return [open_or_query(run, service=service, everywhere=everywhere, runs_only=options.require_bps, acts=True)]
+    found, notes = live_runs_of(options.user or "", service=service, everywhere=everywhere)
     print_notes(notes)
     return found
 
@@ -130,7 +132,7 @@ def confirm_jobs(opened: OpenRun | RunReport, selection: JobSelection) -> None:
 
     if selection.jobs and len(selection.jobs) <= _ASKS_ABOVE and not selection.labels:
         return
-    labels = (opened if isinstance(opened, RunReport) else api.status(opened)).labels
+    labels = (opened if isinstance(opened, RunReport) else status_run(opened, check=True)).labels
     active = sum(
         count
         for label, counts in labels.items()
@@ -155,7 +157,7 @@ def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOp
     from longshore.model.run.states import TERMINAL_STATES
 
     remote = isinstance(run, RunReport)
-    was_over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES
+    was_over = (run if isinstance(run, RunReport) else status_run(run, check=True)).state in TERMINAL_STATES
     told: list[str] = []
 
     def tell(note: str) -> None:
@@ -163,7 +165,7 @@ def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOp
         print_notes([note])
 
     with RunProgress() as progress:
-        report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show, tell=tell)
+        report = cancel(run, selection, runs_only=options.require_bps, show=progress.show, tell=tell)
     if not options.as_json:
         notes = () if remote else [note for note in report.notes if note not in told]
         print_notes(notes)

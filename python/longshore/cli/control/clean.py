@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.show.format import escape_controls, format_size
+from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ def command(
     Temporary files are what killed commands left. Without RUN, all runs of yours are cleaned, and your own caches.
     """
     now = time.time()
-    plan = api.plan_clean(runs, kinds=what, older_than_s=older_than, now=now)
-    result = api.clean(plan, now=now) if yes else None
+    plan = plan_clean(
+        CleanRequest(references=runs, kinds=tuple(map(RemovableKind, what)), older_than_s=older_than), now=now
+    )
+    result = clean(plan, now=now) if yes else None
     if as_json:
         from longshore.control.documents import clean_document
 

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.inspect.registry import forget_missing_runs, forget_run
 from longshore.cli.options import JSON, print_json
 
 
@@ -21,12 +21,12 @@ def command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool)
 
     if not runs and not missing:
         raise click.UsageError("Name the runs, as in 'longshore forget @last', or use --missing.")
-    forgotten = api.forget_missing_runs() if missing else []
+    forgotten = forget_missing_runs() if missing else []
     if not as_json:
         for each in forgotten:
             click.echo(forgotten_line(each))
     for reference in runs:
-        forgotten.append(api.forget(reference, force=force))
+        forgotten.append(forget_run(reference, force=force))
         if not as_json:
             click.echo(forgotten_line(forgotten[-1]))
     if as_json:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json
 from longshore.cli.show.format import escape_controls
+from longshore.control.notifier import try_notices, watch_run
 from longshore.errors import RunNotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
     if not is_test:
         if as_json or sets:
             raise click.UsageError("--json and --set are for --test.")
-        api.send_notices(_open_run(name), lambda line: click.echo(f"longshore: {escape_controls(line)}", err=True))
+        watch_run(_open_run(name), lambda line: click.echo(f"longshore: {escape_controls(line)}", err=True))
         return
 
     from longshore.app.configure.layers import Overrides
@@ -46,7 +47,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
             way = "command" if trial.rule.webhook is None else "webhook"
             click.echo(f"{escape_controls(trial.rule.name)} ({way}): {escape_controls(trial.why) or 'sent'}")
 
-    trials = api.try_notices(name, Overrides(sets=sets), now=time.time(), show=show)
+    trials = try_notices(name, Overrides(sets=sets), now=time.time(), show=show)
     if as_json:
         from longshore.control.documents import notify_document
 
@@ -56,7 +57,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
 
 def _open_run(name: str) -> OpenRun:
     try:
-        return api.open_run(name, acts=True)
+        return open_run(name, acts=True)
     except RunNotFoundError as error:
         # Unlike that of `Path`, it gives an answer for names that are too long.
         if os.path.isfile(name):  # noqa: PTH113

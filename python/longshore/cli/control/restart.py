@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app import api
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import (
     ACCEPT_LOSS,
@@ -115,13 +114,19 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     to take the changes, and elsewhere refuses without --with-changes or --as-it-was. With changes, what succeeded and
     is made by the same command from the same inputs is kept; changed jobs and their descendants run again.
     """
+    from longshore.app.changes.replan import recorded_keys
+    from longshore.app.runs.open_run import open_run
     from longshore.contract.intervention import JobSelection, RestartChanges
+    from longshore.control.interventions import parse_changes, split_sets
+    from longshore.control.restart import compare_sources, plan_restart
+    from longshore.control.resume import accept_loss
+    from longshore.world.runs.owner import Access, require_access
 
-    opened = api.open_run(run, service=run_options.wms_service_class, acts=True)
-    requests, sets = api.split_sets(options.pairs, opened)
+    opened = open_run(run, service=run_options.wms_service_class, acts=True)
+    requests, sets = split_sets(options.pairs, recorded_keys(opened) if options.pairs else ())
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),
-        set=api.parse_changes(requests),
+        set=parse_changes(requests),
         from_labels=tuple(dict.fromkeys(options.from_labels)),
     )
     if not changes.selection.everything and not requests:
@@ -131,15 +136,15 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
         )
     _refuse_contradictions(options, sets, dry_run=run_options.dry_run, wait=run_options.wait)
     if not run_options.dry_run:
-        api.require_control(opened)
+        require_access(opened.run, Access.ACT)
     if options.accept_loss and not run_options.dry_run:
-        print_notes(f"lost, as accepted: {each}" for each in api.accept_loss(opened))
+        print_notes(f"lost, as accepted: {each}" for each in accept_loss(opened))
     comparison = None
     if options.choice != "as-it-was":
-        comparison = api.compare_run(opened, sets, new_graph=options.new_graph)
+        comparison = compare_sources(opened, sets, new_graph=options.new_graph)
     takes_changes = comparison is not None and _decide(opened, comparison, options, run_options)
     ignores_lost = options.choice == "as-it-was"
-    plan = api.plan_restart(opened, changes, comparison if takes_changes else None, ignores_lost=ignores_lost)
+    plan = plan_restart(opened, changes, comparison if takes_changes else None, ignores_lost=ignores_lost)
     ctx.exit(_restart(opened, plan, comparison, run_options))
 
 
@@ -160,9 +165,10 @@ def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry
 
 def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
     """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
+    from longshore.app.changes.take_changes import takes_changes
     from longshore.app.text.changes_text import change_lines
 
-    if api.takes_changes(opened, comparison, is_wanted=options.choice == "with"):
+    if takes_changes(opened, comparison, is_wanted=options.choice == "with"):
         return True
     if not comparison.differs:
         if options.choice == "with" and not run_options.as_json:
@@ -211,6 +217,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     from longshore.app.text.changes_text import change_lines, unchanged_notes, verdict_lines
     from longshore.cli.submit_options import follow_to_end
     from longshore.control.documents import add_end, restart_document
+    from longshore.control.restart import restart
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison
     notes = [] if plan.comparison is not None or comparison is None else list(unchanged_notes(comparison))
@@ -226,7 +233,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
         _print_plan(plan, opened.card.id, opened.card.labels)
     report = None
     if submitted:
-        card, later_notes = api.restart(opened, plan, shares_outputs=options.share_outputs)
+        card, later_notes = restart(opened, plan.changes, plan.comparison, shares_outputs=options.share_outputs)
         notes += later_notes
         if not options.as_json:
             print_notes(later_notes)

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import (
     ACCEPT_LOSS,
     JSON,
@@ -17,6 +17,7 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.control.resume import resume, resume_all
 
 
 class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
@@ -51,8 +52,8 @@ def command(ctx: click.Context, /, *, run: str | None, everything: bool, options
             "--take-over, --force, --accept-loss and --share-outputs require one run, whose state you have checked."
         )
     if run:
-        opened = api.open_run(run, acts=True)
-        result = api.resume(
+        opened = open_run(run, acts=True)
+        result = resume(
             opened,
             take_over=options.take_over,
             force=options.force,
@@ -61,7 +62,7 @@ def command(ctx: click.Context, /, *, run: str | None, everything: bool, options
         )
         outcomes = [(opened, result)]
     else:
-        outcomes = api.resume_all(lambda line: print_notes([line]))
+        outcomes = resume_all(lambda line: print_notes([line]))
     documents = []
     for opened, outcome in outcomes:
         path = str(opened.run.root)

@@ -6,10 +6,11 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes, run_option
 from longshore.cli.parameter_types import WholeNumber
 from longshore.contract.intervention import Intervention, JobSelection
+from longshore.control.interventions import parse_changes, steer
 
 _JOB = click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job. Can be repeated.")
 _LABEL = click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only jobs of that label.")
@@ -84,13 +85,13 @@ def set_values(
     KEY is requestMemory, requestCpus, requestDisk, requestWalltime, requestResources.NAME or numberOfRetries.
     """
     selection = JobSelection(jobs=jobs, labels=labels)
-    _steer(run, Intervention(act="set", selection=selection, set=api.parse_changes(pairs)), as_json=as_json)
+    _steer(run, Intervention(act="set", selection=selection, set=parse_changes(pairs)), as_json=as_json)
 
 
 def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
     """Apply the intervention, and print its outcome."""
-    opened = api.open_run(run, acts=True)
-    report = api.steer(opened, intervention)
+    opened = open_run(run, acts=True)
+    report = steer(opened, intervention)
     if as_json:
         from longshore.app.documents.run import steer_document
 

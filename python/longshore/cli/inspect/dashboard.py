@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from longshore.app import api
+from longshore.app.dashboard.server import open_dashboard
 from longshore.cli.parameter_types import WholeNumber
 
 
@@ -25,7 +25,7 @@ def command(*, port: int, no_open: bool) -> None:
     The pages are those of 'report --html'; they update by themselves, and nothing on them changes a run. Only programs
     of this host that know the address can read them: it has a token.
     """
-    with api.open_dashboard(port) as server:
+    with open_dashboard(port) as server:
         click.echo(f"Dashboard: {server.address}")
         click.echo("Ctrl-C ends it; runs continue.", err=True)
         if sys.stdout:  # `None` if it was closed before this program began

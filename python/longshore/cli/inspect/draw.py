@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import IMPORT, JSON, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, WholeNumber
 from longshore.world.archives.archive_names import archive_suffix
@@ -50,6 +49,8 @@ def command(
 
     The picture of a run shows the states of each label's jobs; with --job, the job, its parents and its children.
     """
+    from longshore.app.inspect.draw import draw_configuration, draw_run
+
     if Path(run).is_file() and not archive_suffix(run):
         if job is not None:
             raise click.UsageError("--job requires a run; a configuration has no jobs yet.")
@@ -57,15 +58,13 @@ def command(
         from longshore.cli.logging_setup import LogProgress
 
         with LogProgress() as progress:
-            picture = api.draw_configuration(
-                Path(run), Overrides(sets=sets), imports_code=imports_code, progress=progress
-            )
+            picture = draw_configuration(Path(run), Overrides(sets=sets), imports_code=imports_code, progress=progress)
     else:
         if imports_code:
             raise click.UsageError("--import is for a configuration; a look at a run imports no code of it.")
         if sets:
             raise click.UsageError("--set is for a configuration; a run cannot be changed here.")
-        picture = api.draw_run(run, job=job, depth=depth)
+        picture = draw_run(run, job=job, depth=depth)
         print_notes(map(str, picture.damage))
     if as_json:
         from longshore.app.documents.document import to_json

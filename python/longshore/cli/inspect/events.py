@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from longshore.app import api
+from longshore.app.report.brief_report import status_run
+from longshore.app.runs.event_log import RunEvents, job_name_lookup
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import print_notes, run_option
 from longshore.model.run.states import STATE_EXIT_STATUS
 
@@ -21,9 +23,9 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
     from longshore.app.documents.event import event_document
     from longshore.cli.safe_output import SafeOutput
 
-    opened = api.open_run(run)
-    events = api.events(opened, since=since)
-    name_of = api.job_name_lookup(opened)
+    opened = open_run(run)
+    events = RunEvents(opened, since=since)
+    name_of = job_name_lookup(opened)
     output = SafeOutput(raw=True)
     for mark, event in events.follow() if follow else events:
         output.write_line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
@@ -31,6 +33,6 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
             output.flush()
     output.flush()
     if events.is_engine_gone:
-        report = api.status(opened)
+        report = status_run(opened, check=True)
         print_notes(report.notes)
         ctx.exit(STATE_EXIT_STATUS[report.state])

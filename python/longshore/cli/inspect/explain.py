@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from longshore.app import api
+from longshore.app.job.explain_job import explain_job
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes
 
 
@@ -14,8 +15,8 @@ from longshore.cli.options import JSON, print_json, print_notes
 @JSON
 def command(run: str, job: str, *, as_json: bool) -> None:
     """Explain why JOB waits, runs, was retried, failed or was pruned, and print its history."""
-    opened = api.open_run(run)
-    explained = api.explain(opened, job)
+    opened = open_run(run)
+    explained = explain_job(opened, job)
     print_notes(map(str, opened.damages))
     if as_json:
         from longshore.app.documents.job import explain_job_document

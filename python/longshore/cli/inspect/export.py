@@ -8,7 +8,8 @@ from typing import Final
 
 import click
 
-from longshore.app import api
+from longshore.app.export.formats import export_run, render_run
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import print_notes, run_option
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT
 
@@ -38,12 +39,12 @@ _FORMATS: Final = ("csv", "openmetrics", "wfformat", "ro-crate")
 )
 def command(run: str, *, format_name: str, output: Path | None) -> None:
     """Export a run, live or over, for other programs."""
-    opened = api.open_run(run)
+    opened = open_run(run)
     if output is not None and output != STDOUT:
-        api.export_run(opened, format_name, output)
+        export_run(opened, format_name, output)
         click.echo(f"wrote '{output}'", file=sys.stderr)
     else:
-        chunks = api.render_export(opened, format_name)
+        chunks = render_run(opened, format_name)
         if sys.stdout:
             sys.stdout.flush()
             sys.stdout.buffer.writelines(chunks)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app import api
+from longshore.app.inspect.log_text import LineMatcher, compile_pattern, read_log
+from longshore.app.inspect.logs import LogFollower, find_logs
+from longshore.app.report.brief_report import status_run
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
 from longshore.cli.parameter_types import WholeNumber
 from longshore.model.run.states import STATE_EXIT_STATUS
@@ -80,8 +83,8 @@ def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOption
     from longshore.cli.safe_output import SafeOutput
 
     _check_options(job, options)
-    pattern = api.compile_pattern(options.grep) if options.grep is not None else None
-    opened = api.open_run(run)
+    pattern = compile_pattern(options.grep) if options.grep is not None else None
+    opened = open_run(run)
     output = SafeOutput(raw=options.raw)
     if options.follow:
         assert job is not None
@@ -103,7 +106,7 @@ def _check_options(job: str | None, options: LogOptions) -> None:
 def _print_logs(
     opened: OpenRun, job: str | None, output: SafeOutput, pattern: re.Pattern[bytes] | None, options: LogOptions
 ) -> None:
-    found = api.logs(
+    found = find_logs(
         opened,
         job=job,
         labels=options.labels,
@@ -149,7 +152,7 @@ def _read_log(
     from longshore.errors import RunNotFoundError
 
     try:
-        yield from api.read_log(log.path, tail=tail, pattern=pattern)
+        yield from read_log(log.path, tail=tail, pattern=pattern)
     except RunNotFoundError as error:
         if not is_for_several_jobs:
             raise
@@ -183,7 +186,7 @@ class _FollowedLog:
     def __init__(self, job: str, output: SafeOutput, pattern: re.Pattern[bytes] | None) -> None:
         self._job = job
         self._output = output
-        self._matcher = api.line_matcher(pattern) if pattern else None
+        self._matcher = LineMatcher(pattern) if pattern else None
         self.has_started = False
 
     def attempt(self, number: int) -> None:
@@ -222,7 +225,7 @@ def _write_lines(job: str, lines: Iterable[bytes], output: SafeOutput) -> None:
 def _follow_log(
     opened: OpenRun, job: str, output: SafeOutput, *, tail: int | None, pattern: re.Pattern[bytes] | None
 ) -> int:
-    follower = api.follow_log(opened, job, tail=tail)
+    follower = LogFollower(opened, job, tail=tail)
     followed = _FollowedLog(follower.name, output, pattern)
     for update in follower.updates():
         if update.text is None:
@@ -234,6 +237,6 @@ def _follow_log(
         click.echo(f"longshore: job '{follower.name}' has no log: none of its attempts has started", err=True)
     if not follower.is_engine_gone:
         return 0
-    report = api.status(opened)
+    report = status_run(opened, check=True)
     print_notes(report.notes)
     return STATE_EXIT_STATUS[report.state]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -132,12 +131,14 @@ def _terminal(detail: DetailOptions) -> Terminal | None:
 
 
 def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
+    from longshore.app.inspect.remote_runs import open_or_query
+    from longshore.app.report.report import report_run
     from longshore.cli.show.report_text import exit_codes_table, report_text
     from longshore.model.run.report import RunReport
 
     if detail.html and detail.excluded_by_html:
         raise click.UsageError(f"--html and {detail.excluded_by_html} exclude each other.")
-    opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
     if detail.html:
         return _write_html(opened, detail.html)
     if detail.watch:
@@ -149,7 +150,7 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
 
         return watch(opened, codes=detail.return_exit_codes)
     now = time.time()
-    report = opened if isinstance(opened, RunReport) else api.report(opened, details=detail.as_json, now=now)
+    report = opened if isinstance(opened, RunReport) else report_run(opened, details=detail.as_json, now=now)
     if detail.as_json:
         from longshore.app.documents.report import report_pieces
 
@@ -171,23 +172,27 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
 
 
 def _write_html(opened: OpenRun | RunReport, path: Path) -> int:
+    from longshore.app.page.html_page import make_run_page
+    from longshore.app.page.write_page import write_page
+
     if str(path) == "-":
-        click.echo(api.html_report(opened), nl=False)
+        click.echo(make_run_page(opened), nl=False)
     else:
-        api.write_html_report(opened, path)
+        write_page(path, make_run_page(opened))
         click.echo(f"wrote '{path}'", err=True)
     return 0
 
 
 def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptions) -> None:
-    from longshore.app.inspect.run_list import RunQuery
+    from longshore.app.inspect.fields import parse_fields
+    from longshore.app.inspect.run_list import RunQuery, list_runs
     from longshore.cli.show.report_text import fields_table, summary_table
 
     now = time.time()
     has_custom_fields = bool(listing.fields or listing.tsv or listing.no_header)
     if has_custom_fields and detail.as_json:
         raise click.UsageError("--format, --tsv and --no-header exclude --json, which always has all fields.")
-    fields = api.parse_fields(listing.fields)
+    fields = parse_fields(listing.fields)
     query = RunQuery(
         days=search.hist or None,
         user=listing.user,
@@ -196,7 +201,7 @@ def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptio
         everywhere=search.is_global,
         pass_thru=listing.pass_thru,
     )
-    found = api.runs(query)
+    found = list_runs(query, now=time.time())
     if detail.as_json:
         from longshore.app.documents.report import report_document
 

@@ -6,7 +6,8 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.job.show_job import show_job
+from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import WholeNumber
 
@@ -21,8 +22,8 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
     """Show the command, environment, request, files, parents and children of JOB."""
     if script and as_json:
         raise click.UsageError("--script excludes --json, whose document has the script too.")
-    opened = api.open_run(run)
-    shown = api.show_job(opened, job, attempt=attempt)
+    opened = open_run(run)
+    shown = show_job(opened, job, attempt=attempt)
     print_notes(map(str, opened.damages))
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)

@@ -7,7 +7,8 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.inspect.remote_runs import open_or_query
+from longshore.app.report.brief_report import status_run
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -40,8 +41,8 @@ def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: 
     from longshore.model.run.report import RunReport
     from longshore.model.run.states import STATE_EXIT_STATUS
 
-    opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
-    report = opened if isinstance(opened, RunReport) else api.status(opened)
+    opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    report = opened if isinstance(opened, RunReport) else status_run(opened, check=True)
     if as_json:
         from longshore.app.documents.run import status_document
 

@@ -6,7 +6,8 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.runs.open_run import open_run
+from longshore.app.verify.verify import verify_run
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, print_json
 from longshore.cli.show.report_text import error_text
@@ -26,7 +27,7 @@ def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_jso
     results, errors = [], []
     for reference in runs:
         try:
-            results.append(api.verify(api.open_run(reference), progress=LogProgress()))
+            results.append(verify_run(open_run(reference), LogProgress()))
         except LongshoreError as error:
             if len(runs) == 1:
                 raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app import api
+from longshore.app.report.report import ReportBuilder
+from longshore.app.runs.run_phase import is_over
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.live_view import FrameWriter
 from longshore.cli.run_progress import RunProgress
@@ -32,7 +33,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     """
     from longshore.app.report.wait import PauseWatch
 
-    builder = api.report_builder(opened)
+    builder = ReportBuilder(opened)
     screen = FrameWriter(sys.stdout) if can_redraw(sys.stdout) else None
     lines, pause = RunProgress(builder, is_output=True), PauseWatch()
     try:
@@ -40,7 +41,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
             now = time.time()
             report = builder.build(now)
             # Check twice: the workload manager may have begun to answer between the report and the check.
-            if api.is_over(opened, report) and api.is_over(opened, report := builder.build(now)):
+            if is_over(opened, report) and is_over(opened, report := builder.build(now)):
                 break
             if screen:
                 screen.draw(report, now)

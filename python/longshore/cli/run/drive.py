@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import click
 
-from longshore.app import api
+from longshore.app.configure.service_lookup import find_service
+from longshore.app.runs.open_run import open_run
+from longshore.engine.run.engine_service import EngineService
+from longshore.errors import UsageError
+from longshore.world.processes.standby import await_words
 
 
 @click.command(hidden=True, epilog="Example: longshore drive --by resume submit/u/me/mosaic/20261120T100000Z")
@@ -15,11 +19,25 @@ from longshore.app import api
 def command(ctx: click.Context, /, run: str | None, by: str, standby: str | None) -> None:
     """Run the engine of a run in the foreground until no job can change any more."""
     if standby is not None:
-        words = api.await_run(standby)
+        words = _await_run(standby)
         if words is not None:
             with command.make_context(ctx.info_name, words, parent=ctx.parent) as handed:
                 command.invoke(handed)
         return
     if run is None:
         raise click.MissingParameter(ctx=ctx, param=next(each for each in ctx.command.params if each.name == "run"))
-    api.drive(api.open_run(run, acts=True), by)
+    opened = open_run(run, acts=True)
+    if not isinstance(opened.service, EngineService):
+        raise UsageError(f"runs of the service '{opened.card.service}' have no engine of ours")
+    opened.service.drive(opened.run, by)
+
+
+def _await_run(service: str) -> list[str] | None:
+    """Import the engine of a service, and wait for the words with which to go on; ``None`` if it is not needed."""
+    found = find_service(service)
+    if isinstance(found, EngineService):
+        found.import_engine()
+    try:
+        return await_words()
+    except OSError as error:
+        raise UsageError("'--standby' is for the command that submits a run", hint="Leave it out.") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from longshore.app import api
+from longshore.app.configure.init import write_starter_files
 
 
 @click.command(epilog="Example: longshore init --kind script trial")
@@ -24,7 +24,7 @@ def command(kind: str, folder: Path) -> None:
 
     if folder.suffix in {".yaml", ".yml"} and not folder.is_dir():
         raise click.UsageError(f"'{folder}' is the name of a file, and this command writes into a directory.")
-    written, following = api.write_starter(kind, folder)
+    written, following = write_starter_files(kind, folder)
     for path in written:
         click.echo(escape_controls(f"Wrote {path}"))
     click.echo(escape_controls(f"Next: {following}"))

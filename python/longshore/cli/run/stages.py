@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
@@ -62,12 +61,14 @@ def _run_stages(
     last_stage: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool
 ) -> None:
     from longshore.app.documents.run import stages_document
+    from longshore.app.submit.stage_results import run_stages
+    from longshore.app.submit.stages import Stage
     from longshore.cli.logging_setup import LogProgress
     from longshore.cli.show.format import escape_controls
 
     with LogProgress() as progress:
-        stages, submit_dir = api.run_stages(
-            config_file, last_stage, overrides, save_graph=save_graph, progress=progress
+        stages, submit_dir = run_stages(
+            config_file, Stage(last_stage), overrides, save_graph=save_graph, progress=progress
         )
     if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.near_names import DRY_RUN_ADVICE
 from longshore.cli.options import JSON, SHARE_OUTPUTS, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import FILE_TYPE, PROBE, report_submission, submission_options
@@ -35,7 +33,9 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 
     def checks(self) -> SubmissionChecks:
         """Return the checks that these options choose."""
-        return api.submission_checks(strict=self.strict, with_probe=self.with_probe, shares_outputs=self.share_outputs)
+        from longshore.app.submit.submission_checks import SubmissionChecks
+
+        return SubmissionChecks(strict=self.strict, with_probe=self.with_probe, shares_outputs=self.share_outputs)
 
 
 @click.command(
@@ -76,7 +76,7 @@ def command(
     """
     try:
         # Imports take most of the time until a run has its id.
-        import_module("longshore.app.submit.submit")
+        from longshore.app.submit.submit import submit
         from longshore.cli.logging_setup import LogProgress
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was submitted") from None
@@ -87,7 +87,7 @@ def command(
         raise click.UsageError("--by-content is for --reuse RUN: name the run whose results are kept.")
     with LogProgress() as progress:
         if options.reuse is None:
-            submitted = api.submit(
+            submitted = submit(
                 config_file,
                 overrides,
                 force=options.force,
@@ -106,12 +106,14 @@ def command(
 def _submit_reusing(
     config_file: Path, overrides: Overrides, options: SubmitOptions, progress: LogProgress
 ) -> ReusePlan:
+    from longshore.app.changes.reuse import submit_reusing
+
     assert options.reuse is not None
     if options.force:
         raise click.UsageError("--force is for a directory that was prepared: leave it out with --reuse.")
     if config_file.is_dir():
         raise click.UsageError("--reuse is for a configuration: a directory that was prepared is submitted as it is.")
-    plan = api.submit_reusing(
+    plan = submit_reusing(
         config_file,
         overrides,
         options.reuse,

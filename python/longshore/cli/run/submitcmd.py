@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, SHARE_OUTPUTS, print_json
 from longshore.cli.submit_options import CONFIG_FILE, PROBE, report_submission, script_options
 
@@ -37,16 +36,17 @@ def command(
     as_json: bool,
 ) -> None:
     """Submit one script as a job: the section customJob of FILE, without a graph."""
+    from longshore.app.submit.submitcmd import prepare_script, submit_script
     from longshore.cli.logging_setup import LogProgress
 
     if not dry_run:
         with LogProgress() as progress:
-            submitted = api.submit_script(
+            submitted = submit_script(
                 config_file, overrides, with_probe=with_probe, shares_outputs=share_outputs, progress=progress
             )
         ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
     with LogProgress() as progress:
-        prepared = api.prepare_script(config_file, overrides, progress=progress)
+        prepared = prepare_script(config_file, overrides, progress=progress)
     if as_json:
         import time
 

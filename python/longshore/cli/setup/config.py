@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import IMPORT, JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
@@ -48,10 +47,11 @@ def command() -> None:
 @submission_options
 def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: bool) -> None:
     """Print the effective configuration: all layers merged, values as written."""
+    from longshore.app.configure.configuration import read_draft_without_code
     from longshore.app.documents.configuration import config_show_document
     from longshore.cli.show.config import config_text
 
-    root = api.configuration(config_file, overrides).config.root
+    root = read_draft_without_code(config_file, overrides).config.root
     if as_json:
         print_json(config_show_document(root, origins=origins))
     else:
@@ -83,11 +83,13 @@ def explain(
     as_json: bool,
 ) -> None:
     """Print the value of each KEY, its origin, the steps of its evaluation, and the values it overrode."""
+    from longshore.app.configure.configuration import read_draft_without_code
+    from longshore.app.configure.payload_names import explain_values
     from longshore.app.documents.configuration import explain_document
     from longshore.cli.show.config import explain_text
 
-    values = api.explain_values(
-        api.configuration(config_file, overrides), keys, current=scope.current_values, given=scope.given
+    values = explain_values(
+        read_draft_without_code(config_file, overrides), keys, current=scope.current_values, given=scope.given
     )
     if as_json:
         print_json(explain_document(values))
@@ -123,11 +125,12 @@ def lint(
 ) -> None:
     """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
     from longshore.app.documents.configuration import lint_document
+    from longshore.app.submit.lint_file import lint_file
     from longshore.cli.show.lint import lint_github, lint_text
     from longshore.config.schema import Severity
     from longshore.errors import ConfigError
 
-    linted = api.lint(config_file, overrides, imports_code=imports_code)
+    linted = lint_file(config_file, overrides, imports_code=imports_code)
     error_count = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or format_name == "json":
         print_json(lint_document(linted, ok=not error_count))
@@ -139,4 +142,6 @@ def lint(
 @command.command(epilog="Example: longshore config schema > longshore.json")
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
-    print_json(api.configuration_schema())
+    from longshore.app.configure.schemas import configuration_schema
+
+    print_json(configuration_schema())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.show.format import escape_controls
+from longshore.control.doctor import diagnose
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def command(ctx: click.Context, /, *, problems: bool, as_json: bool) -> None:
     The exit status is 1 if there is an error. Notes and warnings do not count.
     """
     found = []
-    for diagnosis in api.diagnose():
+    for diagnosis in diagnose():
         found.append(diagnosis)
         if not as_json and not (problems and diagnosis.state == "ok"):
             click.echo(_diagnosis_text(diagnosis))

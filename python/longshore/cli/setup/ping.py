@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from longshore.app import api
+from longshore.app.site.ping import ping
 from longshore.cli.options import JSON, SERVICE, SITE_PATH, print_json
 
 
@@ -32,7 +32,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Check whether a workload manager is available, and print its resources."""
-    report = api.ping(wms_service_class, path=config, site=compute_site, site_path=site_path)
+    report = ping(wms_service_class, path=config, site=compute_site, site_path=site_path, now=time.time())
     if as_json:
         from longshore.app.documents.site import ping_document
 

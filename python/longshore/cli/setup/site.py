@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, SERVICE, SITE_PATH, print_json
 from longshore.cli.setup.site_choice import match_command, set_state_command
 from longshore.model.wording import count_noun
@@ -34,7 +33,9 @@ command.add_command(set_state_command)
 @JSON
 def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
     """List all sites: profiles on the search path, and sections of the machine's and user's configuration."""
-    listed_sites = api.sites(site_path)
+    from longshore.app.configure.site_list import list_sites
+
+    listed_sites = list_sites(site_path)
     if as_json:
         from longshore.app.documents.site import sites_document
 
@@ -56,7 +57,9 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 @JSON
 def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
     """Show the profile of a site with inherited values, and the origin of each."""
-    shown = api.site(name, site_path)
+    from longshore.app.configure.site_list import show_site
+
+    shown = show_site(name, site_path)
     if as_json:
         from longshore.app.documents.site import site_profile_document
 
@@ -78,7 +81,9 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 
     The exit status is 0 if no error was found, 3 if the profile cannot be read or has a wrong value, else 4.
     """
-    check = api.check_site(name, site_path)
+    from longshore.app.site.check_site import check_site
+
+    check = check_site(name, site_path, now=time.time())
     if as_json:
         from longshore.app.documents.site import site_check_document
 
@@ -102,9 +107,11 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 @JSON
 def init_command(*, new_name: str, wms_service_class: str | None, output: str | None, as_json: bool) -> None:
     """Write a profile from what a workload manager answers: its partitions with their limits, and the account."""
+    from longshore.app.site.write_profile import write_profile
+
     is_written = output != "-"
     folder = Path(output) if output and is_written else None
-    profile = api.write_profile(new_name, wms_service_class, folder=folder, is_written=is_written)
+    profile = write_profile(new_name, wms_service_class, folder=folder, is_written=is_written, now=time.time())
     if as_json:
         from longshore.app.documents.site import new_profile_document
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app import api
 from longshore.cli.options import JSON, SITE_PATH, print_json
 from longshore.cli.parameter_types import WholeNumber
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
@@ -52,7 +51,9 @@ def match_command(
     Candidates are those of 'computeSite'. For a FILE without 'computeSite', they are all described sites; 'submit'
     chooses among these only with 'computeSite: auto'.
     """
-    decision = api.match_sites(config_file, overrides, seed=seed, with_probe=with_probe)
+    from longshore.app.site_choice.match_sites import match_sites
+
+    decision = match_sites(config_file, overrides, seed=seed, with_probe=with_probe)
     if as_json:
         from longshore.app.documents.site_choice import site_match_document
 
@@ -70,7 +71,9 @@ def match_command(
 @JSON
 def set_state_command(*, name: str, values: tuple[str, ...], site_path: tuple[str, ...], as_json: bool) -> None:
     """Set values of a site that the choice of a site may use, and print all. NAME= removes a value; others stay."""
-    state = api.change_site_state(name, values, site_path)
+    from longshore.app.site_choice.match_sites import change_site_state
+
+    state = change_site_state(name, values, site_path)
     now = time.time()
     if as_json:
         from longshore.app.documents.site_choice import site_state_document

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from longshore.app import api
+from longshore.app.inspect.fields import field_values
 from longshore.cli.show.format import INDENT, KIB, escape_controls, format_size, indent_paragraph
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
@@ -48,7 +48,7 @@ def sort_by_id(reports: Iterable[RunReport]) -> list[RunReport]:
 
 def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
     """Format chosen fields of runs, a row each; with `tsv` separated by tabs, for programs."""
-    rows = [[_cell_text(value) for value in api.field_values(report, names)] for report in sort_by_id(reports)]
+    rows = [[_cell_text(value) for value in field_values(report, names)] for report in sort_by_id(reports)]
     titles = [name.upper() for name in names]
     if not tsv:
         lines = format_table(titles, rows)
@@ -150,7 +150,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_
 def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
     percent = report.percent_succeeded
     return (
-        str(api.field_values(report, ["x"])[0]),
+        str(field_values(report, ["x"])[0]),
         report.state.value,
         "UNK" if percent is None else str(percent),
         (report.global_id or report.id) if global_ids else report.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from longshore.app import api
+from longshore.app.inspect.fields import field_values
 from longshore.app.text.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 from longshore.cli.show.format import escape_controls
 from longshore.cli.show.report_text import sort_by_id
@@ -38,7 +38,7 @@ def run_list_screen(reports: Sequence[RunReport], terminal: Terminal, *, global_
 
 
 def _cells(report: RunReport, *, global_ids: bool) -> dict[str, str]:
-    values = zip(_COLUMNS, api.field_values(report, _COLUMNS), strict=True)
+    values = zip(_COLUMNS, field_values(report, _COLUMNS), strict=True)
     row = {name: "" if value is None else str(value) for name, value in values}
     row["state"] = report.state_word
     if global_ids:

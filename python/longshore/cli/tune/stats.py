@@ -7,7 +7,7 @@ import time
 
 import click
 
-from longshore.app import api
+from longshore.app.statistics.run_statistics import find_runs_and_labels, read_statistics
 from longshore.cli.options import JSON, print_json, print_notes
 
 
@@ -25,8 +25,8 @@ def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: boo
     """
     if as_csv and as_json:
         raise click.UsageError("--csv excludes --json.")
-    opened, selected = api.find_runs_and_labels(references, labels)
-    found = [api.statistics(run, labels=selected) for run in opened]
+    opened, selected = find_runs_and_labels(references, labels)
+    found = [read_statistics(run, labels=selected) for run in opened]
     if as_json:
         from longshore.app.documents.statistics import stats_document
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from longshore.app import api
+from longshore.app.statistics.request_advice import advise_requests
+from longshore.app.statistics.requests_yaml import requests_yaml
+from longshore.app.statistics.run_statistics import find_runs_and_labels
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Number
 from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
@@ -56,10 +58,10 @@ def command(
     from longshore.cli.show.format import escape_controls
     from longshore.model.wording import count_noun
 
-    opened, selected = api.find_runs_and_labels(references, labels)
-    advice = api.suggest_requests(opened, labels=selected, margin=margin)
+    opened, selected = find_runs_and_labels(references, labels)
+    advice = advise_requests(opened, labels=selected, margin=margin)
     output = None if output == STDOUT else output
-    text = api.requests_yaml(advice, over=over or "", output=output)
+    text = requests_yaml(advice, over=over or "", output=output)
     if as_json:
         from longshore.app.documents.statistics import suggest_resources_document
 

@@ -174,10 +174,10 @@ def _read_refusal(folder: str) -> RefusedSubmit | None:
         return None
 
 
-def is_last_meant(known: Sequence[RegistryEntry]) -> bool:
+def is_last_meant() -> bool:
     """Whether a command that changes a run takes ``@last`` here."""
     try:
-        _choose_last(known, acts=True)
+        _choose_last(list(read_entries()), acts=True)
     except (LongshoreError, OSError):
         return False
     return True

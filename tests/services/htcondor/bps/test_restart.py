@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.services.htcondor.bps.submit_directories import copied
 
-from longshore.app import api
+from longshore.app.report.report import report_run
+from longshore.app.runs.open_run import open_run
 from longshore.contract.intervention import RestartChanges
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.run.states import JobState
@@ -53,7 +54,7 @@ def test_a_restart_that_is_refused_changes_no_file(tmp_path: Path, error: Longsh
     before = contents(folder)
     refused(folder, error)
     assert contents(folder) == before
-    counts = api.report(api.open_run(str(folder))).counts
+    counts = report_run(open_run(str(folder))).counts
     assert (counts[JobState.SUCCEEDED], counts[JobState.FAILED]) == (6, 1)
 
 
