@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.client.run_jobs import RunJob
+from longshore.client.tables import RunJob
 from longshore.model.run.states import Cause, JobState
 
 FAILED = {

@@ -1,4 +1,4 @@
 """Python interface for scientists: `longshore.submit`, `longshore.open`, `longshore.Workflow`, and runs as objects.
 
-Each method is a use case of `longshore.app.api`, as each command is: there is no second way to do anything.
+Each method calls the use cases that the command of its name calls: there is no second way to do anything.
 """

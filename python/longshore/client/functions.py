@@ -1,29 +1,60 @@
-"""Functions of the Python interface: prepare a run, submit one, open one, list runs."""
+"""How Python gets a run: functions that prepare one, submit one, open one and list runs, as the commands do."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import yaml
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.progress import QuietProgress
 from longshore.app.runs.open_run import open_run
-from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stage_results import StageResult, run_stages
 from longshore.app.submit.stages import Stage
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit as submit_run
-from longshore.client.preparation import Preparation
-from longshore.client.printed_report import PrintedReport
-from longshore.client.run import Run
-from longshore.client.terminal_progress import TerminalProgress
+from longshore.client.run import PrintedReport, Run
 from longshore.errors import RunNotMeantError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.values import YamlValue
+
+if TYPE_CHECKING:
+    from longshore.model.run.report import TextPrinter
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared run. ``print`` and notebooks show what ``longshore prepare`` prints.
+
+    Attributes
+    ----------
+    path
+        The run directory, which `longshore.submit` takes.
+    stages
+        What each stage made, with counts, time and memory.
+    """
+
+    path: Path
+    stages: tuple[StageResult, ...]
+
+    @property
+    def jobs(self) -> Mapping[str, int]:
+        """Number of jobs per label."""
+        return self.stages[-1].labels
+
+    def __str__(self) -> str:
+        """Return a line per stage and label, and the run directory."""
+        labels = (f"  {name}: {count}" for name, count in self.jobs.items())
+        return "\n".join([*(stage.describe() for stage in self.stages), *labels, f"Submit dir: {self.path}"])
+
+    def _repr_pretty_(self, printer: TextPrinter, *_: object) -> None:
+        printer.text(str(self))
 
 
 def submit(
@@ -76,7 +107,7 @@ def submit(
         Path(path),
         _overrides(set, site, service),
         checks=SubmissionChecks(strict=strict, with_probe=probe, shares_outputs=share_outputs),
-        progress=TerminalProgress() if progress else QuietProgress(),
+        progress=_TerminalProgress() if progress else QuietProgress(),
     )
     return Run(open_run(str(submitted.run.root)), notes=submitted.notes)
 
@@ -114,7 +145,7 @@ def prepare(
     >>> print(prepared)
     >>> run = longshore.submit(prepared.path)
     """
-    shown = TerminalProgress() if progress else QuietProgress()
+    shown = _TerminalProgress() if progress else QuietProgress()
     stages, folder = run_stages(Path(path), Stage.PREPARE, _overrides(set, site, service), progress=shown)
     assert folder is not None  # The last stage writes it.
     return Preparation(path=folder, stages=tuple(stages))
@@ -160,6 +191,18 @@ def runs(
     """
     query = RunQuery(days=days, user=user, filters=tuple(filters), service=service)
     return [PrintedReport.of(report) for report in list_runs(query, now=time.time()).reports]
+
+
+class _TerminalProgress:
+    """Prints notes and stages of a submission on standard error."""
+
+    def note(self, text: str) -> None:
+        """Print a note for the user."""
+        print(f"longshore: {text}", file=sys.stderr)  # noqa: T201 - what the caller asked for
+
+    def stage(self, text: str) -> None:
+        """Print the start of a stage."""
+        print(f"longshore: {text}", file=sys.stderr)  # noqa: T201 - what the caller asked for
 
 
 def _overrides(

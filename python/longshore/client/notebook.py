@@ -1,4 +1,7 @@
-"""Runs in cells of notebooks: a frame with the page of a run, which a thread keeps up to date."""
+"""Runs in cells of notebooks, in a module of their own because only IPython decides how a cell is shown and updated.
+
+A cell has a frame with the page of a run, which a thread keeps up to date.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,18 @@
-"""A submitted run as an object: look at it, wait for it, change it."""
+"""A run in Python: a method for each way to look at it, to wait for it and to change it.
+
+Each does what the command of its name does.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
+from longshore.app.changes.take_changes import takes_changes
 from longshore.app.export.formats import export_run, render_run
 from longshore.app.inspect.log_text import read_log
 from longshore.app.inspect.logs import find_logs
@@ -16,36 +21,35 @@ from longshore.app.job.show_job import show_job
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.report.wait import wait_for_end
-from longshore.app.runs.open_run import open_run
+from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.runs.run_phase import is_over
 from longshore.app.statistics.request_advice import advise_requests
 from longshore.app.statistics.run_statistics import find_runs_and_labels, read_statistics
-from longshore.client.changes import choose_changes
-from longshore.client.event_stream import EventStream
 from longshore.client.notebook import frame, show_live
-from longshore.client.printed_report import PrintedReport
-from longshore.client.run_jobs import RunJobs, read_jobs
-from longshore.client.statistics import StatisticsTable, SuggestedRequests
-from longshore.client.terminal_progress import StateLine
+from longshore.client.tables import RunJobs, StatisticsTable, SuggestedRequests, read_jobs
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.control.interventions import cancel, parse_changes, steer
-from longshore.control.restart import plan_restart, restart
+from longshore.control.restart import compare_sources, plan_restart, restart
 from longshore.control.resume import resume
 from longshore.errors import RunPausedError
+from longshore.model.report_text import report_summary
+from longshore.model.run.event import Event
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 
 if TYPE_CHECKING:
+    from longshore.app.changes.compare import RunComparison
     from longshore.app.job.job_details import JobDetails
     from longshore.app.job.job_explanation import JobExplanation
-    from longshore.app.runs.open_run import OpenRun
     from longshore.errors import RunNotMeantError
 
 Names = str | Iterable[str]
 """One name, or several."""
 Requests = Mapping[str, str | float]
 """Values per key of a request: text, or a number."""
+_SHOWN: Final = (JobState.RUNNING, JobState.PENDING, JobState.READY, JobState.HELD, JobState.FAILED, JobState.PRUNED)
 
 
 class Run:
@@ -156,7 +160,7 @@ class Run:
         TimeoutError
             The run is not over after `timeout` seconds; it goes on.
         """
-        line = StateLine() if progress else None
+        line = _StateLine() if progress else None
         deadline = None if timeout is None else time.monotonic() + timeout
 
         def show(report: RunReport) -> None:
@@ -378,7 +382,7 @@ class Run:
             set=parse_changes(pairs) if pairs else {},
             from_labels=_names(from_labels),
         )
-        chosen = choose_changes(self._to_change(), with_changes=with_changes)
+        chosen = _choose_changes(self._to_change(), with_changes=with_changes)
         if chosen.warning:
             warnings.warn(chosen.warning, UserWarning, stacklevel=2)
         plan = plan_restart(self._opened, changes, chosen.taken, ignores_lost=with_changes is False)
@@ -468,6 +472,95 @@ class Run:
     ) -> RunReport:
         order = Intervention(act=act, selection=_selection(jobs, labels), set=set or {})
         return PrintedReport.of(steer(self._to_change(), order))
+
+
+class EventStream:
+    """Events of a run, each with its mark, from which a later call can continue.
+
+    Iterating gives the events so far, or with `follow` also new ones until the run is over. ``async for`` gives the
+    same without blocking the event loop.
+    """
+
+    def __init__(self, opened: OpenRun, *, follow: bool, since: str | None) -> None:
+        self._opened = opened
+        self._follow = follow
+        self._since = since
+
+    def __repr__(self) -> str:
+        """Return the id of the run."""
+        return f"<Events of run {self._opened.card.shown_id}>"
+
+    def __iter__(self) -> Iterator[tuple[str, Event]]:
+        """Iterate over pairs of mark and event."""
+        events = RunEvents(self._opened, since=self._since)
+        return events.follow() if self._follow else iter(events)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[str, Event]]:
+        """Iterate without blocking the event loop."""
+        # A program that uses it has imported it; for others it would be 20 ms.
+        import asyncio
+
+        iterator = iter(self)
+        end = object()
+        # A generator runs in one thread at a time: each step is awaited before the next begins.
+        while (item := await asyncio.to_thread(next, iterator, end)) is not end:
+            assert isinstance(item, tuple)
+            yield item
+
+
+class PrintedReport(RunReport, frozen=True, kw_only=True, omit_defaults=True):
+    """Report of a run, whose text is made here: records are below what formats durations and causes."""
+
+    def __str__(self) -> str:
+        """Return state, counts, failures and notes in a few lines."""
+        return report_summary(self)
+
+    @staticmethod
+    def of(report: RunReport) -> PrintedReport:
+        """Return the same report as one that can be printed."""
+        return PrintedReport(**{name: getattr(report, name) for name in report.__struct_fields__})
+
+
+class _StateLine:
+    """Prints on standard error the number of jobs per state when it changes."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def show(self, report: RunReport) -> None:
+        """Print the state of a run if it differs from the last one."""
+        counts = [f"{report.counts[state]} {state.value.lower()}" for state in _SHOWN if report.counts.get(state)]
+        done = report.counts.get(JobState.SUCCEEDED, 0)
+        line = ", ".join([f"{report.id}: {done}/{report.expected} succeeded", *counts])
+        if line != self._last:
+            self._last = line
+            print(line, file=sys.stderr)  # noqa: T201 - what the caller asked for
+
+
+class _ChosenChanges(NamedTuple):
+    """The changes that a restart takes, if any, notes on them, and a warning if it leaves some."""
+
+    taken: RunComparison | None = None
+    notes: tuple[str, ...] = ()
+    warning: str = ""
+
+
+def _choose_changes(opened: OpenRun, *, with_changes: bool | None) -> _ChosenChanges:
+    """Choose what a restart takes of the changes since its run was made, as `Run.restart` documents."""
+    from longshore.app.text.changes_text import change_lines, unchanged_notes
+
+    if with_changes is False:
+        return _ChosenChanges()
+    comparison = compare_sources(opened)
+    if takes_changes(opened, comparison, is_wanted=bool(with_changes)):
+        return _ChosenChanges(comparison, tuple(change_lines(comparison)))
+    if not comparison.differs:
+        return _ChosenChanges(notes=tuple(unchanged_notes(comparison)))
+    changed = "; ".join(change_lines(comparison))
+    return _ChosenChanges(
+        warning=f"what run '{opened.card.id}' was made from has changed, and it runs as it was: {changed}. "
+        "with_changes=True takes the changes; with_changes=False runs it as it was, without this warning."
+    )
 
 
 def _selection(jobs: Names, labels: Names) -> JobSelection:
