@@ -15,24 +15,6 @@ from hypothesis import strategies as st
 
 from longshore.app.configure.lint import LintResult
 from longshore.app.configure.site_list import KnownSite, SiteDescription
-from longshore.app.documents.adopt_forget import adopt_document, forget_document
-from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
-from longshore.app.documents.document import to_json
-from longshore.app.documents.error import error_document
-from longshore.app.documents.picture import draw_document
-from longshore.app.documents.report import JobEntry, report_document, report_pieces
-from longshore.app.documents.run import (
-    CountsEntry,
-    cancel_document,
-    resume_all_document,
-    resume_document,
-    stages_document,
-    status_document,
-    steer_document,
-    submit_document,
-)
-from longshore.app.documents.site import ping_document, site_profile_document, sites_document
-from longshore.app.inspect.registry import AdoptResult, ForgottenRun
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.stage_results import StageResult
 from longshore.app.submit.stages import Stage
@@ -41,7 +23,8 @@ from longshore.config.merge import to_node
 from longshore.config.schema import Finding, Severity
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
-from longshore.control.documents import restart_document
+from longshore.control.adopt import AdoptResult, ForgottenRun
+from longshore.control.documents import adopt_document, forget_document, restart_document
 from longshore.control.restart import RestartPlan
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import (
@@ -71,6 +54,21 @@ from longshore.model.run.report import (
 from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.origin import Origin
+from longshore.reports.documents.configuration import config_show_document, explain_document, lint_document
+from longshore.reports.documents.document import error_document, to_json
+from longshore.reports.documents.job import draw_document
+from longshore.reports.documents.report import JobEntry, report_document, report_pieces
+from longshore.reports.documents.run import (
+    CountsEntry,
+    cancel_document,
+    resume_all_document,
+    resume_document,
+    stages_document,
+    status_document,
+    steer_document,
+    submit_document,
+)
+from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
 from longshore.world.read.site_profiles import SiteFolderKind
 from longshore.world.shipped_files import shipped_path
 
@@ -332,7 +330,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
 @given(odd_text, st.none() | st.dictionaries(odd_text, st.integers(0, 2**62), max_size=3))
 def test_every_ping_is_what_its_schema_says(odd: str, capacity: dict[str, int] | None) -> None:
     report = PingReport(service=odd, ok=True, message=odd, details={odd: odd}, capacity=capacity)
-    check("ping", ping_document(report, as_of=NOON))
+    check("ping", PingDocument.from_record(report, as_of=NOON))
 
 
 origins = st.builds(Origin, file=odd_text, line=st.integers(0, 9), column=st.integers(0, 9), layer=odd_text)

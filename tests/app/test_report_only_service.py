@@ -7,11 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.app.page.collect import collect_page
-from longshore.app.page.render import render_run_page
-from longshore.app.report.report import report_run
-from longshore.app.report.report_cache import read_cached_report
-from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.service import JobStatus, ReportSource, StaleMarkError, StatusReport, WmsService
@@ -20,6 +16,10 @@ from longshore.model.run.event import Ended, Finished, Life, Started
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.workflow import Workflow
+from longshore.reports.page.content import collect_page
+from longshore.reports.page.render import render_run_page
+from longshore.reports.replay import read_cached_report
+from longshore.reports.report import report_run
 from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_card, write_card
 

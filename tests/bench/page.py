@@ -19,7 +19,7 @@ from tests.bench.bigrun import SIZE, engine_lock, prepare, write_journal
 from tests.bench.report import print_medians, register_runs
 from tests.browser import open_browser
 
-from longshore.app.dashboard.pages import DashboardPages
+from longshore.reports.dashboard import DashboardPages
 
 
 def print_opening(path: Path, rounds: int) -> None:

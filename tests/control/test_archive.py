@@ -17,14 +17,9 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
-from longshore.app.inspect.log_text import read_log
-from longshore.app.inspect.logs import find_logs
-from longshore.app.inspect.registry import adopt
-from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
 from longshore.contract.context import RunPaths
+from longshore.control.adopt import adopt
 from longshore.control.archive import ArchiveProgress, ArchiveResult, archive_run
 from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
 from longshore.engine.run import notifier_process
@@ -39,6 +34,10 @@ from longshore.errors import (
 )
 from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.model.run.states import JobState
+from longshore.reports.logs import find_logs, read_log
+from longshore.reports.report import report_run
+from longshore.reports.run_list import RunQuery, list_runs
+from longshore.reports.status import status_run
 from longshore.world.archives.run_archive import write_archive
 from longshore.world.files.locks import take_lock
 from longshore.world.files.log_tail import read_tail

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
-from longshore.app.inspect.logs import find_logs
-from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
 from longshore.contract.context import RunPaths
@@ -28,6 +26,8 @@ from longshore.engine.keeper_io.keeper_records import KeeperRecord
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.states import JobState
+from longshore.reports.logs import find_logs
+from longshore.reports.status import status_run
 from longshore.world.files.system import files
 from longshore.world.host import host_name
 from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry

@@ -12,17 +12,17 @@ import pytest
 from tests.command import Cli
 from tests.workflows import WriteRun, in_place
 
-from longshore.app.inspect.logs import find_logs
-from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.app.job.explain_job import explain_job
-from longshore.app.job.show_job import show_job
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.report import report_run
-from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import open_run
 from longshore.control.resume import resume, resume_all
 from longshore.errors import LongshoreError
 from longshore.model.run.states import JobState
+from longshore.reports.explain import explain_job
+from longshore.reports.logs import find_logs
+from longshore.reports.report import report_run
+from longshore.reports.run_list import RunQuery, list_runs
+from longshore.reports.show_job import show_job
+from longshore.reports.status import status_run
 
 LONGEST_S = 10.0
 """Time that a look at one damaged run may take on a busy machine; a command that blocks takes for ever."""

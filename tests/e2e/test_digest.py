@@ -19,7 +19,7 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
-from longshore.app.documents.document import to_json
+from longshore.reports.documents.document import to_json
 from longshore.world.shipped_files import shipped_path
 
 MANY: Tasks = {

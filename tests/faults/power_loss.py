@@ -15,7 +15,6 @@ from tests.faults.disk import Chosen, State, write_state
 from tests.faults.scenarios import Recording
 from tests.faults.small_run import JOBS, LIMIT_S, Effect, SmallRun, count_jobs
 
-from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
@@ -24,6 +23,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError
 from longshore.model.run.event import Ended, Submitting
 from longshore.model.run.states import JobState
+from longshore.reports.report import report_run
 
 
 class Case(NamedTuple):

@@ -12,8 +12,6 @@ from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import Files, Kind, Step
 
-from longshore.app.inspect.fields import parse_filters
-from longshore.app.inspect.log_text import compile_pattern, read_log
 from longshore.app.submit.lint_file import lint_file
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
@@ -21,6 +19,8 @@ from longshore.config.retries import parse_regex
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.user_regex import RegexError, compile_regex
+from longshore.reports.logs import compile_pattern, read_log
+from longshore.reports.run_list import parse_filters
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.regex_search import find_match
 

@@ -21,8 +21,7 @@ import click
 from tests.fuzz.kind import Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 
-from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import open_run
 from longshore.cli.main import longshore
 from longshore.contract.context import RunPaths
@@ -30,6 +29,7 @@ from longshore.control.resume import resume_all
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
 from longshore.model.lines.checksum import SEED, add_checksum
+from longshore.reports.run_list import RunQuery, list_runs
 from longshore.world.runs.registry import RegistryEntry, write_entry
 from longshore.world.runs.run_directory import read_card
 

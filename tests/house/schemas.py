@@ -17,9 +17,8 @@ from typing import Any, Final
 import msgspec
 from tests.house.source_trees import MODULES, PACKAGE
 
-from longshore.app.documents.document import Document
-from longshore.app.documents.error import ErrorDocument
-from longshore.app.documents.run import CountsEntry
+from longshore.reports.documents.document import Document, ErrorDocument
+from longshore.reports.documents.run import CountsEntry
 
 FOLDER = Path(__file__).resolve().parents[2] / "etc" / "schema"
 _SUFFIX: Final = re.compile("(Document|Entry)$")

@@ -41,7 +41,7 @@ def record_all(target: Path, work: Path) -> None:
     _run(["submit", "survey.yaml", "--wait"], work, environment, status=_FAILED)
     _run(["report", "@last", "--html", str(target / "page.html")], work, environment)
     code = (
-        "import sys; from longshore.app.dashboard.pages import DashboardPages;"
+        "import sys; from longshore.reports.dashboard import DashboardPages;"
         "sys.stdout.buffer.write(DashboardPages().page('').body)"
     )
     listed = subprocess.run([sys.executable, "-c", code], cwd=work, env=environment, capture_output=True, check=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from tests.simulation.commands import Silent, open_simulated
 
-from longshore.app.report.report import ReportBuilder
 from longshore.app.verify.verify import verify_run
 from longshore.contract.batch import AttemptId
 from longshore.contract.context import RunPaths
@@ -37,6 +36,7 @@ from longshore.model.run.event import (
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
+from longshore.reports.report import ReportBuilder
 
 if TYPE_CHECKING:
     from tests.simulation.disk import Disk

@@ -17,11 +17,7 @@ from lsst.ctrl.bps import (
     WmsStates,
 )
 
-from longshore.app.inspect.remote_runs import open_or_query
-from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.progress import RecordingProgress
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.site.ping import ping
 from longshore.app.submit.stages import advance_run
@@ -34,6 +30,10 @@ from longshore.control.restart import plan_restart, restart
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES
+from longshore.reports.remote_runs import open_or_query
+from longshore.reports.report import report_run
+from longshore.reports.run_list import RunQuery, list_runs
+from longshore.reports.status import status_run
 from longshore.world.runs.find_run import run_reference
 
 _LOG: Final = logging.getLogger(__name__)

@@ -7,15 +7,15 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TextIO
 
-from longshore.app.text.styled import line_text, plain, width_of
 from longshore.cli.run_progress import RunProgress
 from longshore.cli.show.run_screen import frame_lines
 from longshore.cli.terminal import can_redraw, measure_terminal
+from longshore.reports.styled import line_text, plain, width_of
 
 if TYPE_CHECKING:
-    from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.open_run import OpenRun
     from longshore.model.run.report import RunReport
+    from longshore.reports.report import ReportBuilder
 
 _INTERVAL_S: Final = 0.5
 """Shortest time between two frames."""
@@ -38,7 +38,7 @@ class RunView(Protocol):
 
 def view_run(opened: OpenRun) -> RunView:
     """Return the live view on a terminal, and lines of news elsewhere; both write to standard error."""
-    from longshore.app.report.report import ReportBuilder
+    from longshore.reports.report import ReportBuilder
 
     builder = ReportBuilder(opened)
     return LiveView(sys.stderr, builder) if can_redraw(sys.stderr) else RunProgress(builder)

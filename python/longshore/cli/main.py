@@ -289,7 +289,7 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
     try:
         click.echo(error_text(error), err=True)
         if "--json" in words:
-            from longshore.app.documents.error import error_document
+            from longshore.reports.documents.document import error_document
 
             print_json(error_document(error))
     except OSError:
@@ -306,7 +306,7 @@ def _call_command(words: list[str]) -> Any:
     except OptionHelpRequest as requested:
         text = str(requested)
         if "--json" in words:
-            from longshore.app.documents.site import backend_options_document
+            from longshore.reports.documents.site import backend_options_document
 
             print_json(backend_options_document(text))
         else:
@@ -323,7 +323,7 @@ def _report_interrupt(error: BaseException, words: list[str]) -> int:
         message += f": {interrupt}"
     try:
         if "--json" in words:
-            from longshore.app.documents.error import ErrorDocument, ErrorEntry
+            from longshore.reports.documents.document import ErrorDocument, ErrorEntry
 
             status = termination_status() or INTERRUPTED
             print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", status)))

@@ -94,7 +94,7 @@ def _named_run(reference: str | None, argument: str | None) -> str | None:
 
 def print_json(document: object) -> None:
     """Print a JSON document."""
-    from longshore.app.documents.document import to_json
+    from longshore.reports.documents.document import to_json
 
     click.echo(to_json(document))
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, Self, TextIO, TypeAlias
 
 import click
 
-from longshore.app.text.styled import Span, line_text
 from longshore.cli.terminal import can_redraw, has_color
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import JobState
 from longshore.model.text_format import escape_controls, failure_text
 from longshore.model.wording import count_noun
+from longshore.reports.styled import Span, line_text
 
 if TYPE_CHECKING:
-    from longshore.app.report.report import ReportBuilder
     from longshore.model.run.report import Failure, RunReport
+    from longshore.reports.report import ReportBuilder
 
 _SHOWN_STATES: Final = (
     JobState.RUNNING,

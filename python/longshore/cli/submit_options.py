@@ -149,9 +149,9 @@ def follow_to_end(root: Path, reference: str, *, as_json: bool) -> RunReport | N
     """Follow the run to its end or to a pause, and print how it ended; ``None`` when the user interrupts."""
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
-        from longshore.app.report.wait import wait_for_end
         from longshore.app.runs.open_run import open_run
         from longshore.cli.live_view import view_run
+        from longshore.reports.status import wait_for_end
 
         opened = open_run(str(root))
         with view_run(opened) as view:
@@ -193,7 +193,7 @@ def _print_outcome(opened: OpenRun, report: RunReport, *, as_json: bool) -> None
 
 def _failures(opened: OpenRun, report: RunReport) -> Sequence[Failure]:
     """Return the groups of failures: of a paused run, whose jobs may be tried again, those of all attempts."""
-    from longshore.app.report.report import ReportBuilder
+    from longshore.reports.report import ReportBuilder
 
     if not report.paused:
         return report.summary.failures if report.summary else ()
@@ -206,8 +206,8 @@ def _failures(opened: OpenRun, report: RunReport) -> Sequence[Failure]:
 
 def print_ways_on(opened: OpenRun, report: RunReport) -> None:
     """Print why the command no longer waits for a run that is not over, and what can be done; nothing if it is."""
-    from longshore.app.page.rerun_commands import pause_commands
     from longshore.model.run.states import PAUSED_EXIT_STATUS
+    from longshore.reports.rerun_commands import pause_commands
 
     if report.wait_status != PAUSED_EXIT_STATUS:
         return
@@ -221,7 +221,7 @@ def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
     """Print the JSON document of a submission."""
     import time
 
-    from longshore.app.documents.run import submit_document
+    from longshore.reports.documents.run import submit_document
 
     document = submit_document(
         submitted.run,

@@ -13,7 +13,6 @@ import msgspec
 import yaml
 
 from longshore.app.configure.layers import Overrides
-from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.progress import QuietProgress
 from longshore.app.runs.open_run import open_run
 from longshore.app.submit.stage_results import StageResult, run_stages
@@ -24,6 +23,7 @@ from longshore.client.run import PrintedReport, Run
 from longshore.errors import RunNotMeantError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.values import YamlValue
+from longshore.reports.run_list import RunQuery, list_runs
 
 if TYPE_CHECKING:
     from longshore.model.run.report import TextPrinter

@@ -13,19 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from longshore.app.changes.take_changes import takes_changes
-from longshore.app.export.formats import export_run, render_run
-from longshore.app.inspect.log_text import read_log
-from longshore.app.inspect.logs import find_logs
-from longshore.app.job.explain_job import explain_job
-from longshore.app.job.show_job import show_job
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.report import report_run
-from longshore.app.report.wait import wait_for_end
-from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.runs.run_phase import is_over
-from longshore.app.statistics.request_advice import advise_requests
-from longshore.app.statistics.run_statistics import find_runs_and_labels, read_statistics
 from longshore.client.notebook import frame, show_live
 from longshore.client.tables import RunJobs, StatisticsTable, SuggestedRequests, read_jobs
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
@@ -38,12 +27,21 @@ from longshore.model.run.event import Event
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
+from longshore.reports.explain import explain_job
+from longshore.reports.export.formats import export_run, render_run
+from longshore.reports.logs import find_logs, read_log
+from longshore.reports.report import report_run
+from longshore.reports.show_job import show_job
+from longshore.reports.state import is_over
+from longshore.reports.statistics import find_runs_and_labels, read_statistics
+from longshore.reports.status import status_run, wait_for_end
+from longshore.reports.suggested_requests import advise_requests
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
-    from longshore.app.job.job_details import JobDetails
-    from longshore.app.job.job_explanation import JobExplanation
     from longshore.errors import RunNotMeantError
+    from longshore.reports.explanation import JobExplanation
+    from longshore.reports.show_job import JobDetails
 
 Names = str | Iterable[str]
 """One name, or several."""
@@ -74,7 +72,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return the run as a cell of a notebook shows it: state, failures, labels and timeline."""
-        from longshore.app.page.html_page import make_run_page
+        from longshore.reports.page.render import make_run_page
 
         return frame(make_run_page(self._opened, is_cell=True))
 
@@ -91,7 +89,7 @@ class Run:
         ImportError
             IPython is not installed.
         """
-        from longshore.app.page.html_page import make_run_page
+        from longshore.reports.page.render import make_run_page
 
         show_live(
             lambda: make_run_page(self._opened, is_cell=True),
@@ -327,8 +325,7 @@ class Run:
         FilesError
             The file cannot be written.
         """
-        from longshore.app.page.html_page import make_run_page
-        from longshore.app.page.write_page import write_page
+        from longshore.reports.page.render import make_run_page, write_page
 
         write_page(Path(path), make_run_page(self._opened))
         return Path(path)
@@ -547,7 +544,7 @@ class _ChosenChanges(NamedTuple):
 
 def _choose_changes(opened: OpenRun, *, with_changes: bool | None) -> _ChosenChanges:
     """Choose what a restart takes of the changes since its run was made, as `Run.restart` documents."""
-    from longshore.app.text.changes_text import change_lines, unchanged_notes
+    from longshore.app.changes.compare import change_lines, unchanged_notes
 
     if with_changes is False:
         return _ChosenChanges()

@@ -13,27 +13,24 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from longshore.app.report.report import report_run
-from longshore.app.runs.event_source import event_blocks
-from longshore.app.runs.job_events import newest_requests
+from longshore.app.runs.events import event_blocks, newest_requests
 from longshore.app.runs.open_run import OpenRun, map_read_errors
-from longshore.app.statistics.requests_yaml import requests_yaml
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.task import Scalar
 from longshore.model.text_format import escape_controls, failure_text, format_duration
 from longshore.model.wording import count_noun
+from longshore.reports.report import report_run
+from longshore.reports.suggested_requests import requests_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from longshore.app.statistics.attempt_statistics import AttemptStatistics
-    from longshore.app.statistics.request_advice import RequestAdvice
-    from longshore.app.statistics.run_statistics import RunStatistics
-    from longshore.app.statistics.suggest_requests import LabelSuggestion
     from longshore.model.run.report import TextPrinter
     from longshore.model.workflow.request import Request
+    from longshore.reports.statistics import AttemptStatistics, RunStatistics
+    from longshore.reports.suggested_requests import LabelSuggestion, RequestAdvice
 
 
 class RunJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +225,7 @@ class StatisticsTable:
         >>> table = run.stats().to_pandas()
         >>> table[table.group == "label"].set_index("key")[["jobs", "run_s_p50", "peak_memory_b_max"]]
         """
-        from longshore.app.text.statistics_rows import COLUMNS, statistics_rows
+        from longshore.reports.statistics_text import COLUMNS, statistics_rows
 
         return make_table(list(statistics_rows(self._found)), list(COLUMNS))
 
@@ -239,8 +236,8 @@ class StatisticsTable:
 
     def __str__(self) -> str:
         """Return the tables as text, in the width of the terminal; 80 columns without one."""
-        from longshore.app.text.statistics_table import statistics_lines
-        from longshore.app.text.styled import lines_text
+        from longshore.reports.statistics_text import statistics_lines
+        from longshore.reports.styled import lines_text
 
         return lines_text(statistics_lines([self._found], shutil.get_terminal_size().columns), color=False)
 

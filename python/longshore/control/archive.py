@@ -16,7 +16,6 @@ import msgspec
 
 from longshore.app.output_file import require_parent
 from longshore.app.progress import Progress
-from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import verify_run
 from longshore.contract.context import RunPaths
@@ -26,6 +25,7 @@ from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedEr
 from longshore.model.run.damage import Damage
 from longshore.model.text_format import format_size
 from longshore.model.wording import count_noun
+from longshore.reports.status import status_run
 from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
 from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
 from longshore.world.files.atomic import atomic_file, draft_path

@@ -18,8 +18,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.app.report.brief_report import status_run
-from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.events import event_blocks
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper_io.scratch_folders import left_folders
@@ -30,6 +29,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.event_codec import decode_events
 from longshore.model.run.states import JobState
+from longshore.reports.status import status_run
 from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.world.files.locks import Lock, take_lock
 from longshore.world.files.presence import can_see_folder

@@ -29,8 +29,6 @@ from longshore.app.configure.service_lookup import (
     short_name,
 )
 from longshore.app.configure.site_list import list_sites
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.from_snapshot import END_STATES
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.app.site.ping import ping
 from longshore.contract.context import RunPaths
@@ -38,6 +36,8 @@ from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import ConfigError, FilesError, LongshoreError
 from longshore.model.text_format import format_size
 from longshore.model.wording import count_noun
+from longshore.reports.state import END_STATES
+from longshore.reports.status import status_run
 from longshore.world.archives.archive_names import archive_suffix
 from longshore.world.files.atomic import file_system_time
 from longshore.world.files.disk_space import mount_point

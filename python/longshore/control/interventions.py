@@ -9,11 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from longshore.app.configure.service_lookup import find_service
-from longshore.app.inspect.find_jobs import first_of
-from longshore.app.inspect.remote_runs import query_runs
-from longshore.app.report.brief_report import status_run
-from longshore.app.report.report import report_run
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, open_run
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
 from longshore.contract.capabilities import Cancellable, Queryable, Steerable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection
 from longshore.contract.search import RunSearch
@@ -25,6 +21,9 @@ from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.final_label import FINAL_LABEL
 from longshore.model.workflow.request import Request
+from longshore.reports.remote_runs import query_runs
+from longshore.reports.report import report_run
+from longshore.reports.status import status_run
 from longshore.world.runs.owner import Access, may_access, require_access
 from longshore.world.runs.registry import read_entries
 

@@ -14,9 +14,7 @@ import msgspec
 
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides
-from longshore.app.report.report import ReportBuilder
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
-from longshore.app.runs.run_phase import find_life, find_phase
 from longshore.config.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.context import RunPaths
 from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
@@ -26,6 +24,7 @@ from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, wri
 from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.run.report import RunReport
+from longshore.reports.report import ReportBuilder, find_life, find_phase
 from longshore.world.archives.archive_names import is_archive
 from longshore.world.files.locks import Lock, take_lock
 from longshore.world.runs.manifests import refuse_changed_files

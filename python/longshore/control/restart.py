@@ -12,11 +12,16 @@ import msgspec
 from longshore.app.changes.compare import RunComparison, compare_run
 from longshore.app.changes.count_jobs import count_changed_jobs
 from longshore.app.changes.write_submission import next_folder, write_submission
-from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.progress import hidden_secrets, note_secrets
-from longshore.app.report.brief_report import status_run
-from longshore.app.runs.event_source import all_events
-from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
+from longshore.app.runs.events import all_events
+from longshore.app.runs.open_run import (
+    OpenRun,
+    find_job,
+    find_jobs_of_labels,
+    first_names,
+    map_index_errors,
+    map_read_errors,
+)
 from longshore.app.submit.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Amendable, Restartable
@@ -46,6 +51,7 @@ from longshore.model.run.submission import RunIdentity, Submission
 from longshore.model.tasks.file import is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.reports.status import status_run
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.runs.manifests import begin_submission, refuse_changed_files, submission_paths, withdraw_submission

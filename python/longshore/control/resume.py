@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
@@ -29,6 +28,7 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.model.run.states import JobState
+from longshore.reports.status import status_run
 from longshore.world.files.atomic import sync_file
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name

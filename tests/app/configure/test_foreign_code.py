@@ -14,7 +14,6 @@ import pytest
 from longshore.app.configure.configuration import explain_keys, read_draft_without_code
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.service_lookup import SERVICE_VARIABLE
-from longshore.app.inspect.draw import draw_configuration
 from longshore.app.progress import SilentProgress
 from longshore.app.site.check_site import check_site
 from longshore.app.site.ping import ping
@@ -22,6 +21,7 @@ from longshore.app.site_choice.match_sites import match_sites
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.schema import Severity
 from longshore.errors import CodeRefusedError, LongshoreError, UnknownServiceError
+from longshore.reports.draw import draw_configuration
 
 PIPELINE = "pipeline: {tasks: {a: {command: 'true'}}}\n"
 NAMED = {

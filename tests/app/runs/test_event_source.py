@@ -9,10 +9,8 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.inspect.logs import LogFollower, LogUpdate, find_logs
-from longshore.app.runs import poll
-from longshore.app.runs.event_log import RunEvents
-from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs import events as poll
+from longshore.app.runs.events import EventFollower, RunEvents
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import Mark, RunPaths, Unreachable
@@ -21,6 +19,7 @@ from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Started
 from longshore.model.run.submission import Submission
+from longshore.reports.logs import LogFollower, LogUpdate, find_logs
 from longshore.services.local.service import LocalService
 
 ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by="submit"), *course()]

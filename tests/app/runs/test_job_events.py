@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.app.job.job_replay import JobReplay
-from longshore.app.report.attempts import attempts_of
-from longshore.app.runs.event_source import event_blocks
-from longshore.app.runs.job_events import active_requests, events_of_jobs, jobs_failed_once
+from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.batch import Limits
 from longshore.engine.journal.read_journal import read_events
@@ -27,6 +24,8 @@ from longshore.model.lines.json_line import encode_line
 from longshore.model.run.event import Ended, Event, Failed, Life, Refused, Restarted, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
+from longshore.reports.attempts import attempts_of
+from longshore.reports.explain import JobReplay
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_card

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from tests.app.written_run import NOW, finished_run
 
-from longshore.app.documents.document import to_json
-from longshore.app.documents.job import explain_job_document
-from longshore.app.job.explain_job import explain_job
-from longshore.app.page.collect import collect_page
-from longshore.app.page.render import render_run_page
-from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.statistics.run_attempts import read_attempts
 from longshore.errors import LongshoreError
+from longshore.reports.documents.document import to_json
+from longshore.reports.documents.job import explain_job_document
+from longshore.reports.explain import explain_job
+from longshore.reports.page.content import collect_page
+from longshore.reports.page.render import render_run_page
+from longshore.reports.report import report_run
+from longshore.reports.statistics import read_attempts
 from longshore.world.archives.run_archive import write_archive
 
 _NUMBER = re.compile(rb"(?<=[:\[, ])-?[0-9]+(\.[0-9]+)?(?=[,}\]\n])")

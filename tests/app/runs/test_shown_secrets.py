@@ -10,17 +10,16 @@ import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.configure.secret_values import read_secrets
-from longshore.app.export.collect import collect_crate
-from longshore.app.export.formats import ExportFormat, render_run
-from longshore.app.job.explain_job import explain_job
-from longshore.app.job.show_job import show_job
-from longshore.app.page.collect import collect_page
-from longshore.app.page.render import render_run_page
-from longshore.app.report.report import report_run
-from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.secrets import HIDDEN
 from longshore.model.run.event import Ended
+from longshore.reports.explain import explain_job
+from longshore.reports.export.formats import ExportFormat, collect_crate, render_run
+from longshore.reports.page.content import collect_page
+from longshore.reports.page.render import render_run_page
+from longshore.reports.report import report_run
+from longshore.reports.show_job import show_job
 
 CONFIG = "myToken: hunter2-x\nqueue: hunter2-x\ncommand: [sh, --password, abc77zz]\nurl: sftp://ada:geheim@h\n"
 REASON = "failed to execute '/bin/x' with arguments --login 'hunter2.x' --token abc77zz sftp://ada:geheim@h"

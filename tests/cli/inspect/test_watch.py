@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from tests.app.silent_service import silent_run
 
-from longshore.app.report.report import report_run
 from longshore.cli.inspect import watch
 from longshore.cli.run_progress import RunProgress
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import STATE_EXIT_STATUS, JobState
+from longshore.reports.report import report_run
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3, 4])

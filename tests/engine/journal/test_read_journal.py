@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.runs.event_source import chunk_events
+from longshore.app.runs.events import chunk_events
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError

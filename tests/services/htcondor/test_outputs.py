@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from tests.services.htcondor.rendering import ROOT, context
 
-from longshore.app.job.explain_job import explain_job
-from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import read_header
@@ -23,6 +21,8 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.attempt_rules import JobRules, OutputCheck
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
+from longshore.reports.explain import explain_job
+from longshore.reports.report import report_run
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases

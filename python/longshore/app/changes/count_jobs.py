@@ -10,8 +10,7 @@ import msgspec
 
 from longshore.app.changes.compare import RunComparison
 from longshore.app.changes.match_run import read_state
-from longshore.app.inspect.find_jobs import first_names
-from longshore.app.runs.open_run import OpenRun
+from longshore.app.runs.open_run import OpenRun, first_names
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason

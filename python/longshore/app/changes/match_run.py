@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.changes.output_changes import OutputChanges, Stamps, collect_stamps
-from longshore.app.runs.event_source import all_events
+from longshore.app.runs.events import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.app.submit.transform import RunPlan
 from longshore.contract.context import RunPaths

@@ -1,9 +1,10 @@
-"""Opens a submitted run: `find_run` resolves the reference, or the service when the registry does not know it."""
+"""How what a user names becomes a submitted run that is open, and jobs of it: by id, name, path or label."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,24 +13,38 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from longshore.app.configure.service_lookup import find_run_service, queryable_services, short_name
-from longshore.app.runs.mirror_run import current_run
-from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
+from longshore.app.configure.service_lookup import (
+    find_run_service,
+    find_service,
+    queryable_services,
+    service_names,
+    short_name,
+)
+from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring
 from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
 from longshore.contract.search import RunSearch
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
-from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import (
+    FilesError,
+    LongshoreError,
+    RunNotFoundError,
+    RunUnreadableError,
+    ServiceError,
+    UnknownServiceError,
+)
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.archives.archive_names import archive_suffix, is_archive
 from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
 from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import is_card_damaged, with_newest_counts
-from longshore.world.runs.mirrors import shown_directory
+from longshore.world.runs.mirrors import mirror_of, read_mirror, shown_directory
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
@@ -38,6 +53,53 @@ if TYPE_CHECKING:
     from longshore.engine.journal.survey import JournalSurvey
     from longshore.engine.state.run_state import RunState
     from longshore.model.run.damage import Damage
+
+
+def current_run(run: RunPaths) -> RunPaths:
+    """Return the run directory of a path: itself, or the mirror of another tool's directory, up to date.
+
+    A path that is neither is returned as it is.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run is a mirror, and the mirrored directory is gone.
+    RunUnreadableError
+        The mirrored directory cannot be read.
+    """
+    if run.card.exists():
+        mirror = read_mirror(run)
+        return run if mirror is None else _refreshed(run, Path(mirror.directory))
+    return mirror_directory(run.root) or run
+
+
+def mirror_directory(folder: Path) -> RunPaths | None:
+    """Return the mirror of a directory; ``None`` if no service knows the tool that made it."""
+    if not folder.is_dir():
+        return None
+    for name in service_names():
+        try:
+            service = find_service(name)
+        except UnknownServiceError:
+            continue
+        if isinstance(service, RunMirroring) and (found := service.mirror_run(folder)) is not None:
+            return found
+    return None
+
+
+def _refreshed(run: RunPaths, folder: Path) -> RunPaths:
+    try:
+        found = mirror_directory(folder)
+    except FilesError:
+        # A full disk: what is known already can still be read.
+        return run
+    if found is None:
+        raise RunNotFoundError(
+            f"'{folder}' is no submit directory any more",
+            hint="If it was moved, name it by its new path; if it was removed, no record of it is left.",
+        )
+    return mirror_of(folder)
+
 
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 _SEARCH_DAYS: Final = 2.0
@@ -374,3 +436,82 @@ def is_same_run(path: str, card: RunIdentity) -> bool | None:
     except LongshoreError:
         return None
     return found.run_token == card.run_token if found.id == card.id else None
+
+
+_MAX_DIGITS = 18
+_MAX_NAMES = 5
+"""Names listed in a message."""
+_MAX_COMPARED = 2000
+"""Names compared with an unknown one: a hundred thousand would take seconds."""
+
+
+def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
+    """Return the number of a job given by name, unique beginning of a name, or number.
+
+    Raises `RunNotFoundError` if no job or several match.
+    """
+    names = jobs.names
+    try:
+        return names.index(reference)
+    except ValueError:
+        pass
+    # Python converts no number of thousands of digits.
+    is_number = reference.isascii() and reference.isdigit() and len(reference) <= _MAX_DIGITS
+    if is_number and int(reference) < len(jobs):
+        return int(reference)
+    fitting = [job for job, name in enumerate(names) if reference and name.startswith(reference)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise RunNotFoundError(
+            f"'{reference}' is the beginning of {len(fitting)} job names of run '{opened.card.id}': "
+            + first_names([names[job] for job in fitting]),
+            hint=_longer_name_hint(opened.reference, jobs, reference),
+        )
+    raise RunNotFoundError(
+        f"run '{opened.card.id}' has no job '{reference}'", hint=_hint(opened.card.id, jobs, reference)
+    )
+
+
+def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]) -> list[int]:
+    """Return the numbers of jobs of some labels; raises `RunNotFoundError` for an unknown label."""
+    known = sorted(jobs.labels)
+    for label in sorted(set(labels).difference(known)):
+        hint = did_you_mean(label, known, likeness=NAME_LIKENESS) or f"It has {first_names(known)}."
+        raise RunNotFoundError(f"run '{opened.card.id}' has no label '{label}'", hint=hint)
+    return jobs.select(labels=labels)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Format the first few names and the number of the others."""
+    return first_of([f"'{name}'" for name in names], _MAX_NAMES)
+
+
+def first_of(texts: Sequence[str], number: int) -> str:
+    """Format the first few texts and the number of the others."""
+    more = f" and {len(texts) - number} more" if texts[number:] else ""
+    return ", ".join(texts[:number]) + more
+
+
+def _longer_name_hint(run: str, jobs: JobTable, reference: str) -> str:
+    if reference in jobs.labels:
+        return f"Give more of the name, or take the label: longshore logs {run} --label {shlex.quote(reference)}"
+    return "Give more of the name."
+
+
+def _hint(run: str, jobs: JobTable, reference: str) -> str:
+    if reference in jobs.labels:
+        return f"'{reference}' is a label; a job is named like '{jobs.names[jobs.select(labels=[reference])[0]]}'."
+    return (
+        did_you_mean(reference, _similar_names(jobs.names, reference), likeness=NAME_LIKENESS)
+        or f"'longshore report {run} --json' names all jobs."
+    )
+
+
+def _similar_names(names: Sequence[str], reference: str) -> Iterator[str]:
+    """Yield the names that share the longest prefix with an unknown name."""
+    for length in range(len(reference) - 1, -1, -1):
+        found = [name for name in names if name.startswith(reference[:length])]
+        if found:
+            yield from found[:_MAX_COMPARED]
+            return

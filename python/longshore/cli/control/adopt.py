@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from longshore.app.inspect.registry import adopt
-from longshore.app.inspect.trust import read_contents, trust_run
 from longshore.cli.options import JSON, print_json
+from longshore.control.adopt import adopt, read_contents, trust_run
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.registry import AdoptResult
+    from longshore.control.adopt import AdoptResult
 
 
 @click.command(epilog="Example: longshore adopt /data/submit    (all runs below it)")
@@ -34,7 +33,7 @@ def command(ctx: click.Context, /, paths: tuple[Path, ...], *, trust: bool, yes:
     if trust:
         outcomes = [_trust(outcome, yes=yes) if outcome.card else outcome for outcome in outcomes]
     if as_json:
-        from longshore.app.documents.adopt_forget import adopt_document
+        from longshore.control.documents import adopt_document
 
         print_json(adopt_document(outcomes, as_of=time.time()))
     for outcome in outcomes:

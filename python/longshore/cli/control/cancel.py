@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app.inspect.remote_runs import open_or_query
-from longshore.app.report.brief_report import status_run
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -23,6 +21,8 @@ from longshore.cli.options import (
 )
 from longshore.cli.run_progress import RunProgress
 from longshore.control.interventions import cancel, live_runs_of
+from longshore.reports.remote_runs import open_or_query
+from longshore.reports.status import status_run
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
@@ -99,7 +99,7 @@ def command(
             _confirm(runs)
     reports = [_cancel(opened, selection, options) for opened in runs]
     if options.as_json:
-        from longshore.app.documents.run import cancel_document
+        from longshore.reports.documents.run import cancel_document
 
         print_json(cancel_document(reports, as_of=time.time()))
     ctx.exit(6 if any(_is_still_alive(report) for report in reports) else 0)

@@ -6,8 +6,8 @@ import time
 
 import click
 
-from longshore.app.inspect.registry import forget_missing_runs, forget_run
 from longshore.cli.options import JSON, print_json
+from longshore.control.adopt import forget_missing_runs, forget_run
 
 
 @click.command(epilog="Example: longshore forget k7f3aa    or: longshore forget --missing")
@@ -30,6 +30,6 @@ def command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool)
         if not as_json:
             click.echo(forgotten_line(forgotten[-1]))
     if as_json:
-        from longshore.app.documents.adopt_forget import forget_document
+        from longshore.control.documents import forget_document
 
         print_json(forget_document(forgotten, as_of=time.time()))

@@ -165,8 +165,8 @@ def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry
 
 def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
     """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
+    from longshore.app.changes.compare import change_lines
     from longshore.app.changes.take_changes import takes_changes
-    from longshore.app.text.changes_text import change_lines
 
     if takes_changes(opened, comparison, is_wanted=options.choice == "with"):
         return True
@@ -214,7 +214,7 @@ def read_answer(text: str) -> str:
 
 def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
-    from longshore.app.text.changes_text import change_lines, unchanged_notes, verdict_lines
+    from longshore.app.changes.compare import change_lines, unchanged_notes, verdict_lines
     from longshore.cli.submit_options import follow_to_end
     from longshore.control.documents import add_end, restart_document
     from longshore.control.restart import restart

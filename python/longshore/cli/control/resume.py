@@ -43,7 +43,7 @@ class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
 @group_options(options=ResumeOptions)
 def command(ctx: click.Context, /, *, run: str | None, everything: bool, options: ResumeOptions, as_json: bool) -> None:
     """Start a new engine for a run whose engine died. Successful jobs do not run again; running jobs continue."""
-    from longshore.app.documents.run import resume_all_document, resume_document
+    from longshore.reports.documents.run import resume_all_document, resume_document
 
     if bool(run) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume @last', or use --all.")

@@ -93,7 +93,7 @@ def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
     opened = open_run(run, acts=True)
     report = steer(opened, intervention)
     if as_json:
-        from longshore.app.documents.run import steer_document
+        from longshore.reports.documents.run import steer_document
 
         print_json(steer_document(report, intervention, as_of=time.time()))
         return

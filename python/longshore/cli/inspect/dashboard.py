@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from longshore.app.dashboard.server import open_dashboard
 from longshore.cli.parameter_types import WholeNumber
+from longshore.reports.dashboard import open_dashboard
 
 
 @click.command(

@@ -49,7 +49,7 @@ def command(
 
     The picture of a run shows the states of each label's jobs; with --job, the job, its parents and its children.
     """
-    from longshore.app.inspect.draw import draw_configuration, draw_run
+    from longshore.reports.draw import draw_configuration, draw_run
 
     if Path(run).is_file() and not archive_suffix(run):
         if job is not None:
@@ -67,8 +67,8 @@ def command(
         picture = draw_run(run, job=job, depth=depth)
         print_notes(map(str, picture.damage))
     if as_json:
-        from longshore.app.documents.document import to_json
-        from longshore.app.documents.picture import draw_document
+        from longshore.reports.documents.document import to_json
+        from longshore.reports.documents.job import draw_document
 
         text = to_json(draw_document(picture, as_of=time.time()))
     else:

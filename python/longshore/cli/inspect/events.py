@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from longshore.app.report.brief_report import status_run
-from longshore.app.runs.event_log import RunEvents, job_name_lookup
+from longshore.app.runs.events import RunEvents, job_name_lookup
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import print_notes, run_option
 from longshore.model.run.states import STATE_EXIT_STATUS
+from longshore.reports.status import status_run
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")
@@ -19,9 +19,9 @@ from longshore.model.run.states import STATE_EXIT_STATUS
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None) -> None:
     """Print the events of a run in order, as JSON Lines (one event a line)."""
-    from longshore.app.documents.document import to_line
-    from longshore.app.documents.event import event_document
     from longshore.cli.safe_output import SafeOutput
+    from longshore.reports.documents.document import to_line
+    from longshore.reports.documents.event import event_document
 
     opened = open_run(run)
     events = RunEvents(opened, since=since)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from longshore.app.job.explain_job import explain_job
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes
+from longshore.reports.explain import explain_job
 
 
 @click.command(epilog="Example: longshore explain @last coadd_7")
@@ -19,7 +19,7 @@ def command(run: str, job: str, *, as_json: bool) -> None:
     explained = explain_job(opened, job)
     print_notes(map(str, opened.damages))
     if as_json:
-        from longshore.app.documents.job import explain_job_document
+        from longshore.reports.documents.job import explain_job_document
 
         print_json(explain_job_document(explained, damage=opened.damages))
     else:

@@ -8,10 +8,10 @@ from typing import Final
 
 import click
 
-from longshore.app.export.formats import export_run, render_run
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import print_notes, run_option
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT
+from longshore.reports.export.formats import export_run, render_run
 
 _FORMATS: Final = ("csv", "openmetrics", "wfformat", "ro-crate")
 

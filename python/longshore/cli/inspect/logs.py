@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app.inspect.log_text import LineMatcher, compile_pattern, read_log
-from longshore.app.inspect.logs import LogFollower, find_logs
-from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
 from longshore.cli.parameter_types import WholeNumber
 from longshore.model.run.states import STATE_EXIT_STATUS
+from longshore.reports.logs import LineMatcher, LogFollower, compile_pattern, find_logs, read_log
+from longshore.reports.status import status_run
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator
 
-    from longshore.app.inspect.logs import Log, LogList
     from longshore.app.runs.open_run import OpenRun
     from longshore.cli.safe_output import SafeOutput
+    from longshore.reports.logs import Log, LogList
 
 _DEFAULT_MAX_LOGS: Final = 20
 
@@ -160,7 +159,7 @@ def _read_log(
 
 
 def _print_json(opened: OpenRun, found: LogList, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
-    from longshore.app.documents.job import logs_pieces
+    from longshore.reports.documents.job import logs_pieces
 
     lines = None if pattern is None and tail is None else partial(_lines_as_text, pattern=pattern, tail=tail)
     pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, damage=opened.damages, as_of=time.time())

@@ -131,10 +131,10 @@ def _terminal(detail: DetailOptions) -> Terminal | None:
 
 
 def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
-    from longshore.app.inspect.remote_runs import open_or_query
-    from longshore.app.report.report import report_run
     from longshore.cli.show.report_text import exit_codes_table, report_text
     from longshore.model.run.report import RunReport
+    from longshore.reports.remote_runs import open_or_query
+    from longshore.reports.report import report_run
 
     if detail.html and detail.excluded_by_html:
         raise click.UsageError(f"--html and {detail.excluded_by_html} exclude each other.")
@@ -152,7 +152,7 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     now = time.time()
     report = opened if isinstance(opened, RunReport) else report_run(opened, details=detail.as_json, now=now)
     if detail.as_json:
-        from longshore.app.documents.report import report_pieces
+        from longshore.reports.documents.report import report_pieces
 
         if sys.stdout:
             # Not `click.echo`, which would flush a hundred thousand times.
@@ -172,8 +172,7 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
 
 
 def _write_html(opened: OpenRun | RunReport, path: Path) -> int:
-    from longshore.app.page.html_page import make_run_page
-    from longshore.app.page.write_page import write_page
+    from longshore.reports.page.render import make_run_page, write_page
 
     if str(path) == "-":
         click.echo(make_run_page(opened), nl=False)
@@ -184,9 +183,8 @@ def _write_html(opened: OpenRun | RunReport, path: Path) -> int:
 
 
 def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptions) -> None:
-    from longshore.app.inspect.fields import parse_fields
-    from longshore.app.inspect.run_list import RunQuery, list_runs
     from longshore.cli.show.report_text import fields_table, summary_table
+    from longshore.reports.run_list import RunQuery, list_runs, parse_fields
 
     now = time.time()
     has_custom_fields = bool(listing.fields or listing.tsv or listing.no_header)
@@ -203,7 +201,7 @@ def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptio
     )
     found = list_runs(query, now=time.time())
     if detail.as_json:
-        from longshore.app.documents.report import report_document
+        from longshore.reports.documents.report import report_document
 
         print_json(report_document(found.reports, as_of=now, details=False, notes=found.notes))
     elif has_custom_fields:

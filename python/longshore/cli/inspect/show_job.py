@@ -6,10 +6,10 @@ import time
 
 import click
 
-from longshore.app.job.show_job import show_job
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import WholeNumber
+from longshore.reports.show_job import show_job
 
 
 @click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
@@ -28,7 +28,7 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)
     elif as_json:
-        from longshore.app.documents.job import job_document
+        from longshore.reports.documents.job import job_document
 
         print_json(job_document(shown, damage=opened.damages, as_of=time.time()))
     else:

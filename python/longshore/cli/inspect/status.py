@@ -7,8 +7,6 @@ import time
 
 import click
 
-from longshore.app.inspect.remote_runs import open_or_query
-from longshore.app.report.brief_report import status_run
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -21,6 +19,8 @@ from longshore.cli.options import (
 )
 from longshore.cli.parameter_types import Number
 from longshore.cli.terminal import is_terminal
+from longshore.reports.remote_runs import open_or_query
+from longshore.reports.status import status_run
 
 
 @click.command(epilog="Example: longshore status --id @last && echo all done")
@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: 
     opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
     report = opened if isinstance(opened, RunReport) else status_run(opened, check=True)
     if as_json:
-        from longshore.app.documents.run import status_document
+        from longshore.reports.documents.run import status_document
 
         print_json(status_document(report, as_of=time.time()))
     else:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app.report.report import ReportBuilder
-from longshore.app.runs.run_phase import is_over
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.live_view import FrameWriter
 from longshore.cli.run_progress import RunProgress
@@ -17,6 +15,8 @@ from longshore.cli.show.report_text import exit_codes_table, report_text
 from longshore.cli.submit_options import print_interrupted_wait, print_ways_on
 from longshore.cli.terminal import can_redraw
 from longshore.model.run.states import JobState
+from longshore.reports.report import ReportBuilder
+from longshore.reports.state import is_over
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
@@ -31,7 +31,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     With `codes`, the final report counts the exit codes of failed jobs. A pause ends the watching where no person
     watches.
     """
-    from longshore.app.report.wait import PauseWatch
+    from longshore.reports.status import PauseWatch
 
     builder = ReportBuilder(opened)
     screen = FrameWriter(sys.stdout) if can_redraw(sys.stdout) else None

@@ -60,11 +60,11 @@ def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 def _run_stages(
     last_stage: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool
 ) -> None:
-    from longshore.app.documents.run import stages_document
     from longshore.app.submit.stage_results import run_stages
     from longshore.app.submit.stages import Stage
     from longshore.cli.logging_setup import LogProgress
     from longshore.cli.show.format import escape_controls
+    from longshore.reports.documents.run import stages_document
 
     with LogProgress() as progress:
         stages, submit_dir = run_stages(

@@ -131,7 +131,7 @@ def _submit_reusing(
 
 def _print_verdicts(plan: ReusePlan, *, as_json: bool) -> None:
     """Print of each job why it runs or is kept."""
-    from longshore.app.text.changes_text import verdict_lines
+    from longshore.app.changes.compare import verdict_lines
     from longshore.control.documents import reuse_document
 
     if as_json:

@@ -50,7 +50,7 @@ def command(
     if as_json:
         import time
 
-        from longshore.app.documents.run import submit_document
+        from longshore.reports.documents.run import submit_document
 
         document = submit_document(
             prepared.run,

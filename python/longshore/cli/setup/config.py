@@ -48,8 +48,8 @@ def command() -> None:
 def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: bool) -> None:
     """Print the effective configuration: all layers merged, values as written."""
     from longshore.app.configure.configuration import read_draft_without_code
-    from longshore.app.documents.configuration import config_show_document
     from longshore.cli.show.config import config_text
+    from longshore.reports.documents.configuration import config_show_document
 
     root = read_draft_without_code(config_file, overrides).config.root
     if as_json:
@@ -85,8 +85,8 @@ def explain(
     """Print the value of each KEY, its origin, the steps of its evaluation, and the values it overrode."""
     from longshore.app.configure.configuration import read_draft_without_code
     from longshore.app.configure.payload_names import explain_values
-    from longshore.app.documents.configuration import explain_document
     from longshore.cli.show.config import explain_text
+    from longshore.reports.documents.configuration import explain_document
 
     values = explain_values(
         read_draft_without_code(config_file, overrides), keys, current=scope.current_values, given=scope.given
@@ -124,11 +124,11 @@ def lint(
     imports_code: bool,
 ) -> None:
     """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
-    from longshore.app.documents.configuration import lint_document
     from longshore.app.submit.lint_file import lint_file
     from longshore.cli.show.lint import lint_github, lint_text
     from longshore.config.schema import Severity
     from longshore.errors import ConfigError
+    from longshore.reports.documents.configuration import lint_document
 
     linted = lint_file(config_file, overrides, imports_code=imports_code)
     error_count = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)

@@ -34,9 +34,9 @@ def command(
     """Check whether a workload manager is available, and print its resources."""
     report = ping(wms_service_class, path=config, site=compute_site, site_path=site_path, now=time.time())
     if as_json:
-        from longshore.app.documents.site import ping_document
+        from longshore.reports.documents.site import PingDocument
 
-        print_json(ping_document(report, as_of=time.time()))
+        print_json(PingDocument.from_record(report, as_of=time.time()))
     else:
         from longshore.cli.show.report_text import ping_text
 

@@ -37,7 +37,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 
     listed_sites = list_sites(site_path)
     if as_json:
-        from longshore.app.documents.site import sites_document
+        from longshore.reports.documents.site import sites_document
 
         print_json(sites_document(listed_sites, as_of=time.time()))
         return
@@ -61,7 +61,7 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
     shown = show_site(name, site_path)
     if as_json:
-        from longshore.app.documents.site import site_profile_document
+        from longshore.reports.documents.site import site_profile_document
 
         print_json(site_profile_document(shown, as_of=time.time()))
         return
@@ -85,7 +85,7 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 
     check = check_site(name, site_path, now=time.time())
     if as_json:
-        from longshore.app.documents.site import site_check_document
+        from longshore.reports.documents.site import site_check_document
 
         print_json(site_check_document(check, as_of=time.time()))
     else:
@@ -113,7 +113,7 @@ def init_command(*, new_name: str, wms_service_class: str | None, output: str | 
     folder = Path(output) if output and is_written else None
     profile = write_profile(new_name, wms_service_class, folder=folder, is_written=is_written, now=time.time())
     if as_json:
-        from longshore.app.documents.site import new_profile_document
+        from longshore.reports.documents.site import new_profile_document
 
         print_json(new_profile_document(profile, as_of=time.time()))
     elif profile.path is None:
@@ -151,7 +151,7 @@ def _cells(site: KnownSite) -> tuple[str, str, str]:
 
 def _profile_lines(shown: SiteDescription) -> list[str]:
     """One line per value, in YAML where a line suffices, with its origin as a comment."""
-    from longshore.app.documents.document import to_json
+    from longshore.reports.documents.document import to_json
 
     listed = shown.entry
     lines = [f"# {listed.name}: {listed.title or 'a site'}, {listed.place}"]

@@ -55,7 +55,7 @@ def match_command(
 
     decision = match_sites(config_file, overrides, seed=seed, with_probe=with_probe)
     if as_json:
-        from longshore.app.documents.site_choice import site_match_document
+        from longshore.reports.documents.site import site_match_document
 
         print_json(site_match_document(decision))
     else:
@@ -76,7 +76,7 @@ def set_state_command(*, name: str, values: tuple[str, ...], site_path: tuple[st
     state = change_site_state(name, values, site_path)
     now = time.time()
     if as_json:
-        from longshore.app.documents.site_choice import site_state_document
+        from longshore.reports.documents.site import site_state_document
 
         print_json(site_state_document(name, state, as_of=now))
         return

@@ -9,8 +9,7 @@ from longshore.cli.show.format import escape_controls
 from longshore.config.secrets import hide_secrets
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.registry import AdoptResult, ForgottenRun
-    from longshore.app.inspect.trust import RunContents
+    from longshore.control.adopt import AdoptResult, ForgottenRun, RunContents
 
 
 def adopted_line(outcome: AdoptResult) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from longshore.app.text.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 from longshore.cli.show.format import format_duration, format_size
 from longshore.model.run.report import LabelSummary, RunReport
 from longshore.model.run.states import JobState
+from longshore.reports.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 
 MAX_LABELS: Final = 20
 """Labels that have a row of their own."""

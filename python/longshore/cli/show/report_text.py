@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from longshore.app.inspect.fields import field_values
 from longshore.cli.show.format import INDENT, KIB, escape_controls, format_size, indent_paragraph
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
@@ -15,6 +14,7 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, RunReport
 from longshore.model.run.states import JobState
 from longshore.origin import Origin
+from longshore.reports.run_list import field_values
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from longshore.app.inspect.fields import field_values
-from longshore.app.text.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 from longshore.cli.show.format import escape_controls
 from longshore.cli.show.report_text import sort_by_id
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import RunReport
+from longshore.reports.run_list import field_values
+from longshore.reports.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 
 _COLUMNS: Final = ("x", "state", "%s", "id", "operator", "project", "campaign", "payload", "run")
 _DROPPED: Final = ("operator", "campaign", "project", "run", "payload")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from longshore.app.text.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 from longshore.cli.show.format import (
     escape_controls,
     failure_text,
@@ -20,6 +19,7 @@ from longshore.cli.show.run_summary_text import describe_hopeless, removals_text
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import JobFailure, RunningJob, RunReport
 from longshore.model.run.states import JobState
+from longshore.reports.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 
 _INDENT: Final = Span("  ")
 _BAR_WIDTH: Final = 60

@@ -7,8 +7,8 @@ import time
 
 import click
 
-from longshore.app.statistics.run_statistics import find_runs_and_labels, read_statistics
 from longshore.cli.options import JSON, print_json, print_notes
+from longshore.reports.statistics import find_runs_and_labels, read_statistics
 
 
 @click.command(
@@ -28,18 +28,18 @@ def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: boo
     opened, selected = find_runs_and_labels(references, labels)
     found = [read_statistics(run, labels=selected) for run in opened]
     if as_json:
-        from longshore.app.documents.statistics import stats_document
+        from longshore.reports.documents.statistics import stats_document
 
         print_json(stats_document(found, selected, as_of=time.time()))
     elif as_csv:
-        from longshore.app.text.statistics_rows import write_csv
+        from longshore.reports.statistics_text import write_csv
 
         if sys.stdout:
             write_csv(found, sys.stdout)
     else:
-        from longshore.app.text.statistics_table import statistics_lines
-        from longshore.app.text.styled import lines_text
         from longshore.cli.terminal import Terminal, measure_terminal
+        from longshore.reports.statistics_text import statistics_lines
+        from longshore.reports.styled import lines_text
 
         terminal = measure_terminal(sys.stdout) if sys.stdout else Terminal()
         lines = statistics_lines(found, terminal.width, has_unicode=terminal.has_unicode)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from longshore.app.statistics.request_advice import advise_requests
-from longshore.app.statistics.requests_yaml import requests_yaml
-from longshore.app.statistics.run_statistics import find_runs_and_labels
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Number
 from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
+from longshore.reports.statistics import find_runs_and_labels
+from longshore.reports.suggested_requests import advise_requests, requests_yaml
 
 
 @click.command(
@@ -63,7 +62,7 @@ def command(
     output = None if output == STDOUT else output
     text = requests_yaml(advice, over=over or "", output=output)
     if as_json:
-        from longshore.app.documents.statistics import suggest_resources_document
+        from longshore.reports.documents.statistics import suggest_resources_document
 
         print_json(suggest_resources_document(advice, text, output=str(output) if output else None, as_of=time.time()))
     elif output is None:

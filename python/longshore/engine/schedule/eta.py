@@ -1,4 +1,4 @@
-"""Estimated end of a run for the engine's priorities; a report has a range (`longshore.app.time_left`); pure."""
+"""Estimated end of a run for the engine's priorities; a report has a range (`longshore.reports.time_left`); pure."""
 
 from __future__ import annotations
 

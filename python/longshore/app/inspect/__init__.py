@@ -1,1 +1,0 @@
-"""Inspection of one job or many runs: lists, explanations, logs and graphs."""

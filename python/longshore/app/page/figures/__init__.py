@@ -1,1 +1,0 @@
-"""Figures of the page: pure functions from numbers to SVG."""

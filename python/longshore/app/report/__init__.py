@@ -1,1 +1,0 @@
-"""Reports on a run and its jobs: states, counts, failures, time left."""

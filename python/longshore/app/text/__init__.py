@@ -1,1 +1,0 @@
-"""Text that commands print and records show: styled lines, tables of them, and sentences on changes (pure)."""

@@ -1,1 +1,0 @@
-"""Time left of a live run, as a range."""

@@ -1,0 +1,1 @@
+"""What is known of a run after its submission: its state, jobs, attempts and logs, as records and in words."""

@@ -1,0 +1,1 @@
+"""The JSON documents that commands print with ``--json``, declared as records."""
