@@ -23,7 +23,7 @@ from longshore.sites.profile import is_excluded
 
 # How long an example takes says something of the machine, and nothing of what is tested. What a fixture gives is one
 # for all examples of a property: a folder, most of the time. Examples are the same each time, except by night, so that
-# whether a change passes depends on the change (decision 0180).
+# whether a change passes depends on the change: a red CI that a second run turns green teaches to run it twice.
 settings.register_profile(
     "house",
     deadline=None,

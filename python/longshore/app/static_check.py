@@ -1,4 +1,4 @@
-"""Limits of a static check of a run (lint), and what depends on files or the machine."""
+"""Limits of a static check of a run (lint), and what depends on files or the machine (decision 0087)."""
 
 from __future__ import annotations
 

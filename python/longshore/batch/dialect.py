@@ -1,7 +1,7 @@
 """Dialect: all that one workload manager has of its own, as pure functions and tables.
 
 A dialect renders a request into a script, names the programs to call, and parses what they print. It calls nothing and
-keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
+keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs. The reason is in decision 0095.
 """
 
 from __future__ import annotations

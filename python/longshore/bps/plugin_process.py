@@ -1,6 +1,7 @@
 """Process that calls a plug-in of BPS for a run: ``python -m longshore.bps.plugin_process ROOT ACTION FOLDER NUMBER``.
 
 Plug-ins log, change the process around them, and may return only when the last job is over; so each has one of its own.
+The reason is in decision 0136.
 """
 
 from __future__ import annotations

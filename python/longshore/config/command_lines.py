@@ -1,4 +1,7 @@
-"""Turns commands of the configuration into templates, a shell line or words, with hints for undefined placeholders."""
+"""Turns commands of the configuration into templates, a shell line or words, with hints for undefined placeholders.
+
+The reason is in decision 0093.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 A service that has a capability derives from its class. A command that needs a missing capability says so; where
 possible, the core does without. `longshore.testing.conformance` has a test class for each.
+The reason is in decision 0056.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""When notices are due: the notifier, which looks at a run as `report` does, and trials of the rules."""
+"""When notices are due: the notifier, which looks at a run as `report` does, and trials of the rules.
+
+The reason is in decision 0176.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions of users: compiled by one function, with bounds on length and groups."""
+"""Regular expressions of users: compiled by one function, with bounds on length and groups (decision 0068)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Two jobs are the same if they have the same name. A result stays if the job succeeded, and the same command would make
 it from the same inputs. Requests, retries and priorities do not change a result, so they do not count.
+The reason is in decision 0082.
 """
 
 from __future__ import annotations

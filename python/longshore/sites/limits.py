@@ -1,4 +1,4 @@
-"""Limits of a site on runs and jobs: operators set them, users can only lower them."""
+"""Limits of a site on runs and jobs: operators set them, users can only lower them (decision 0006)."""
 
 from __future__ import annotations
 

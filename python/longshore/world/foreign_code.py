@@ -1,7 +1,7 @@
 """Imports modules that are not Longshore's.
 
 Such code may leave work for the end of the interpreter, such as an open file with text in memory. So the program ends
-as Python does if this module was imported, see `longshore.cli.start`.
+as Python does if this module was imported, see `longshore.cli.start`. The reason is in decision 0065.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Longshore registers its own services in the same groups. They are read from `entry_points.txt`: a checkout that is not
 installed has them, and commands that need no other plug-in do not search all installed packages. Where no package in a
 folder of the search path registers anything, and none is elsewhere, the search does without `importlib.metadata`.
+The reason is in decision 0057.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes a submission with a changed workflow into a run directory: a folder of its own, and last its manifest.
 
 Nothing that an earlier submission relies on is touched. The manifest comes last and is written at once, so the run has
-either the old workflow or the new one, whenever this process dies.
+either the old workflow or the new one, whenever this process dies. The reason is in decision 0081.
 """
 
 from __future__ import annotations

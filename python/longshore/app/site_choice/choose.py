@@ -1,4 +1,4 @@
-"""Chooses the site of a run, once: matches the candidates, selects by their state, and records both."""
+"""Chooses the site of a run, once: matches the candidates, selects by their state, and records both (decision 0160)."""
 
 from __future__ import annotations
 

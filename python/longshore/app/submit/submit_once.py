@@ -1,4 +1,4 @@
-"""Hands a prepared run to its service exactly once, with recovery after a crash."""
+"""Hands a prepared run to its service exactly once, with recovery after a crash (decision 0053)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Facts that accounting adds to ends which are recorded already: asked for in batches, and never waited for."""
+"""Facts that accounting adds to ends which are recorded already: asked for in batches, and never waited for.
+
+The reason is in decision 0097.
+"""
 
 from __future__ import annotations
 

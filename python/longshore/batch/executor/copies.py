@@ -1,4 +1,7 @@
-"""Copies of attempts that were given up and may live: their marks and leases, and what must wait for their end."""
+"""Copies of attempts that were given up and may live: their marks and leases, and what must wait for their end.
+
+The reason is in decision 0101.
+"""
 
 from __future__ import annotations
 

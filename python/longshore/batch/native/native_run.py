@@ -1,7 +1,7 @@
 """Native run: submits the whole graph with job dependencies, and collects the outcome afterwards.
 
 No engine runs meanwhile: readers query the workload manager and the jobs' own records. A last job, the collector,
-writes the journal.
+writes the journal. The reason is in decision 0031.
 """
 
 from __future__ import annotations

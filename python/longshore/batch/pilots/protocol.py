@@ -9,6 +9,7 @@ can show zeros before it shows data. In a `HandOverOrder`, ``m`` is the last mem
 repeated in ``m``, and a line has at most 256 KiB, since it is read as a whole.
 
 Only type checkers need this module where a pilot runs, so it is not among the files that are copied.
+The reason is in decision 0114.
 """
 
 from __future__ import annotations

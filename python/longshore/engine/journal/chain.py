@@ -2,7 +2,7 @@
 
 Lives are numbered from 1 without gaps. Each seals those before it with their lengths and checksums. The last one is
 sealed by ``end.json`` once the run is over. So a life that is missing, shorter or another one is damage; only lines at
-the end of the last life may be missing without a trace, as after a crash.
+the end of the last life may be missing without a trace, as after a crash. The reason is in decision 0060.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A life's file is created exclusively, complete with its first event: if two engines begin at once, one gives way.
 An engine checks for a newer life before each act. Whatever the previous engine did was therefore in its journal before
 this life's file existed. This life then measures the previous file, and its second event seals it at that length.
-What a superseded engine writes after that is void, but nothing that it did is lost.
+What a superseded engine writes after that is void, but nothing that it did is lost. The reason is in decision 0010.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Survey of a damaged journal: all that is wrong, what counts all the same, and which jobs the rest may concern."""
+"""Survey of a damaged journal: all that is wrong, what counts all the same, and which jobs the rest may concern.
+
+The reason is in decision 0061.
+"""
 
 from __future__ import annotations
 

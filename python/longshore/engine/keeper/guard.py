@@ -19,6 +19,7 @@ With the word BOUND, ``bound``, no job outlives the process that started the gua
 dies, the guard kills the keeper and all descendants. A keeper may hang on a file server, but a guard touches none.
 
 The guard lives as long as the keeper, so it imports as little as possible, and calls the C library for the rest.
+The reason is in decision 0066.
 """
 
 from __future__ import annotations

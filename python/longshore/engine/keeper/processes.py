@@ -3,7 +3,7 @@
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 
 An attempt is the session of its first process, and all descendants of these processes, in any session. The only process
-that is missed is one in a session of its own whose parent ended before the next scan.
+that is missed is one in a session of its own whose parent ended before the next scan. The reason is in decision 0005.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Output rules: judge from the findings on an attempt's declared outputs whether it succeeded (``checkOutputs``)."""
+"""Output rules: judge from the findings on an attempt's declared outputs whether it succeeded (``checkOutputs``).
+
+The reason is in decision 0078.
+"""
 
 from __future__ import annotations
 

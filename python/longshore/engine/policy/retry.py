@@ -2,6 +2,7 @@
 
 Each cause has its own rule and its own budget: memory, time, loss, preemption and removal by a person come first, then
 ``retryOn``, then ``retryUnlessExit`` and commands that cannot be started, and at last the number of retries.
+The reason is in decision 0084.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Command of a job in a scratch directory: ``longshore-stage``, the table of the job's files, and the job's command."""
+"""Command of a job in a scratch directory: ``longshore-stage``, the table of the job's files, and the job's command.
+
+The reason is in decision 0118.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Applies an event to the state of a run, identically in the engine and in every report; pure.
 
-The meaning of an event never changes: every decision is an event of its own.
+The meaning of an event never changes: every decision is an event of its own. The reason is in decision 0002.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Barriers: hold jobs behind the groups that run before theirs, and count the jobs still missing; pure.
 
 A barrier is not a job: nothing is started for it and no state counts it. It is passed at the moment when the last job
-before it is over.
+before it is over. The reason is in decision 0040.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ attempts by their number (``a``), batches by their id (``b``). ``t`` is the engi
 (UTC).
 """
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Mapping
 from enum import StrEnum

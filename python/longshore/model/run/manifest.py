@@ -1,6 +1,6 @@
 """The manifest of a submission: digests of the files that it relies on, ``submissions/NNNN.json``."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 import re
 from collections.abc import Mapping

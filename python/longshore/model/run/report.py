@@ -1,6 +1,6 @@
 """The report of a run: state, counts per label, jobs, failures and summary, as input of all output formats."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol

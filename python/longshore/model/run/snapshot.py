@@ -1,6 +1,6 @@
 """The snapshot ``status.json``: the state of a run when its engine last wrote it."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Mapping
 from typing import Annotated

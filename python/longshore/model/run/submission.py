@@ -1,6 +1,6 @@
 """A submission of a run, and the identity of a run (``run.json``)."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Mapping
 

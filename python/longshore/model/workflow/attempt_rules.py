@@ -1,6 +1,6 @@
 """Rules for the attempts of a job: retries, growth of requests, back-off, success conditions and limits."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from enum import StrEnum
 

@@ -1,6 +1,6 @@
 """A job, the unit that a workload manager runs, and the settings that jobs of one profile share."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 import re
 from collections.abc import Mapping

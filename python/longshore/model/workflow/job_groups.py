@@ -1,6 +1,6 @@
 """Orderings of job groups (BPS: ``ordering``), and the barriers between groups that follow from them."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum

@@ -1,6 +1,6 @@
 """The resource request of a job."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Iterable, Mapping
 

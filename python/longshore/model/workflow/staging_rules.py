@@ -1,6 +1,6 @@
 """Rules by which the files of a job are staged: copied to a scratch directory, and published from it."""
 
-# Without postponed annotations: msgspec evaluates them as text, which takes three times as long (decision 0127).
+# Without postponed annotations: msgspec evaluates them as text, which takes three times as long.
 
 from collections.abc import Mapping
 

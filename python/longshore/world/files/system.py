@@ -1,7 +1,7 @@
 """The door for files: all writes, renames, removals, syncs and locks of the package go through `files`.
 
 Its attributes are the functions of `os` and `fcntl` themselves, so that a call costs no more. A simulation or a test
-replaces them. The keeper, which runs without this package, has a door of its own.
+replaces them. The keeper, which runs without this package, has a door of its own. The reason is in decision 0058.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Manifests in a run directory: writes one per submission, reads the newest, and finds files that changed since."""
+"""Manifests in a run directory: writes one per submission, reads the newest, and finds files that changed since.
+
+The reason is in decision 0062.
+"""
 
 from __future__ import annotations
 

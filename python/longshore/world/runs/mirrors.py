@@ -1,6 +1,7 @@
 """Mirrors: run directories that Longshore keeps of directories other tools made, in the user's state folder.
 
 A mirror has the records of the other tool's run in Longshore's own form. The directory itself is only read.
+The reason is in decision 0145.
 """
 
 from __future__ import annotations

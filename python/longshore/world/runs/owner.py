@@ -1,4 +1,4 @@
-"""Owner of a run: the user of its directory; decides who may give it orders or start its jobs."""
+"""Owner of a run: the user of its directory; decides who may give it orders or start its jobs (decision 0064)."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ script. It waits until each job of the first group has succeeded, has failed for
 ancestor failed. Then the second group may start, and failed jobs remain failed.
 
 It is installed beside the DAG as ``gate`` and runs there, under Python 3.6 or later with the standard library alone.
+The reason is in decision 0050.
 """
 
 import os

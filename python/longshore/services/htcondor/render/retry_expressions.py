@@ -2,7 +2,7 @@
 
 They read only attributes that change when a job ends or is held: numbers of completions, and of holds by reason.
 Attributes that change while a job starts, such as its status or its slot's memory, would make a slot reject the job it
-was created for. DAGMan does not retry: a job keeps its cluster and so its history.
+was created for. DAGMan does not retry: a job keeps its cluster and so its history. The reason is in decision 0042.
 """
 
 from __future__ import annotations
