@@ -1,4 +1,4 @@
-"""Replacement of the calls of a door, an object such as `longshore.world.files.system.files`."""
+"""Replacement of the calls of a door, an object such as `longshore.system.files.files`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.model.lines.checksum import SEED, add_checksum, checksum_after
+from longshore.model.json_lines import SEED, add_checksum, checksum_after
 
 
 def lines_of(records: Iterable[object], before: bytes = b"") -> bytes:

@@ -13,7 +13,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
-from longshore.model.run.event import Ended, Event
+from longshore.model.event import Ended, Event
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.time_left import MAX_JOBS, estimate_time_left
 from longshore.testing.fakes import AttemptOutcome

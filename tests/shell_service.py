@@ -10,13 +10,23 @@ from shlex import quote
 from typing import ClassVar
 
 from longshore.contract.capabilities import LogDirectories
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable, log_path
-from longshore.contract.service import JobStatus, ReportSource, StatusReport, WmsService
+from longshore.contract.service import (
+    Context,
+    JobStatus,
+    PingReport,
+    Problem,
+    RenderedFile,
+    ReportSource,
+    RunPaths,
+    StatusReport,
+    Unreachable,
+    WmsService,
+    log_path,
+)
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Job, Workflow
 from longshore.plan.job_commands import shell_line
 
 SCRIPT = PurePosixPath("wms", "run.sh")

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from longshore.client.run import Run
     from longshore.client.workflow import Workflow
     from longshore.errors import LongshoreError
-    from longshore.model.run.states import JobState
+    from longshore.model.states import JobState
 
 __version__ = "0.1.0"
 
 _PLACES = {
-    "JobState": "longshore.model.run.states",
+    "JobState": "longshore.model.states",
     "LongshoreError": "longshore.errors",
     "Run": "longshore.client.run",
     "Workflow": "longshore.client.workflow",

@@ -1,39 +1,41 @@
-"""The errors of Longshore, grouped by who must act, and the exit status of each.
-
-::
-
-    LongshoreError                 1   (never raised itself)
-    +-- UsageError                 2   the command line is at fault
-    +-- ConfigError                3   the YAML is at fault
-    |   +-- UndefinedVariableError 3   ... it uses an undefined variable
-    |   +-- ReferenceCycleError    3   ... a variable is defined by itself
-    |   +-- CodeRefusedError       3   ... it needs code that it names, and the command imports none
-    +-- ServiceError               4   the workload manager cannot be used
-    |   +-- UnknownServiceError    4   ... no service has that name
-    |   +-- UnreachableError       4   ... it does not answer; a retry may help
-    |       +-- SubmissionUncertainError
-    |                              4   ...... and may have accepted the run
-    +-- RunNotFoundError           5   no run has that name
-    |   +-- RunNotMeantError       5   ... it may not be the run that is meant
-    |   +-- RunUnreadableError     5   ... or its directory is damaged, or its format is newer
-    +-- SubmissionRefusedError     6   the workload manager or Longshore refused the run
-    +-- RunPausedError            21   the run that a program waits for is paused
-    +-- PreparationError           7   the run cannot be built
-        +-- GraphCommandError      *   ... the command that makes its graph failed, with that exit status
-        +-- GraphError             7   ... the graph is wrong
-        |   +-- CycleError         7   ...... it has a cycle
-        +-- RequestError           7   ... a job requests more than the service has
-        +-- FilesError             7   ... a file or directory is missing, in the way, or cannot be written
-"""
+"""The errors of Longshore, grouped by who must act, with exit status and origin, and how several are collected."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.origin import Origin
+# Origin of a value: file, line, column, and layer of the configuration.
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Place where a value was written.
+
+    Attributes
+    ----------
+    file
+        Path as the user gave it, or a name such as ``--set`` for a value in no file.
+    line, column
+        Counted from 1; 0 where the source has no lines.
+    layer
+        Name of the configuration layer, such as ``defaults``, ``site`` or ``user``; empty outside configuration.
+    """
+
+    file: str
+    line: int = 0
+    column: int = 0
+    layer: str = ""
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+# The errors of Longshore, grouped by who must act, and the exit status of each.
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
@@ -241,3 +243,64 @@ class FilesError(PreparationError):
 
 class OptionHelpRequest(Exception):  # noqa: N818 - a request, not an error
     """The user requests help on a service's options; the text is that help."""
+
+
+# Errors that a decoder raises for damaged content; every place that decodes a file treats all of them alike.
+
+
+DECODE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError, MemoryError)
+"""Wrong content, bytes that are not UTF-8 (a `ValueError`), deep nesting, numbers and sizes that do not fit."""
+
+
+# Collects the independent errors of a check, so that a user reads all of them at once.
+
+
+class ErrorCollector:
+    """Errors of a check, in order of their lines."""
+
+    def __init__(self) -> None:
+        self._errors: list[LongshoreError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Note an error in the configuration or graph that the body raises, and go on after it."""
+        try:
+            yield
+        except (ConfigError, GraphError) as error:
+            self._errors.append(error)
+
+    def raise_errors(self) -> None:
+        """Raise all noted errors as one; it has the type of the first, and each is a detail."""
+        if not self._errors:
+            return
+        # Only the first file has an order: its lines come first.
+        file = _place(_details(self._errors[0])[0])[0]
+        ordered = sorted(self._errors, key=lambda error: _sort_key(_details(error)[0], file))
+        found = sorted(
+            dict.fromkeys(detail for error in ordered for detail in _details(error)),
+            key=lambda detail: _sort_key(detail, file),
+        )
+        error, first = ordered[0], found[0]
+        if len(found) > 1:
+            error.details = tuple(found)
+            error.message = f"{first.message} (and {len(found) - 1} more)"
+            error.origin, error.hint, error.part = first.origin, first.hint, first.part
+        raise error
+
+
+def _details(error: LongshoreError) -> Sequence[ErrorDetail]:
+    alone = ErrorDetail(error.code, error.message, error.origin, error.hint, part=error.part)
+    return error.details or (alone,)
+
+
+def _place(detail: ErrorDetail) -> tuple[str, int, int]:
+    origin = detail.origin
+    return (origin.file, origin.line or 0, origin.column or 0) if origin else ("", 0, 0)
+
+
+def _sort_key(detail: ErrorDetail, file: str) -> tuple[bool, str, int, int]:
+    place = _place(detail)
+    return (place[0] != file, *place)

@@ -21,8 +21,7 @@ from longshore.app.submit.stages import Stage
 from longshore.config.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
 from longshore.config.merge import to_node
 from longshore.config.schema import Finding, Severity
-from longshore.contract.context import PingReport, RunPaths
-from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.contract.service import Intervention, JobSelection, PingReport, RestartChanges, RunPaths
 from longshore.control.adopt import AdoptResult, ForgottenRun
 from longshore.control.documents import adopt_document, forget_document, restart_document
 from longshore.control.restart import RestartPlan
@@ -34,11 +33,14 @@ from longshore.errors import (
     ErrorDetail,
     GraphCommandError,
     LongshoreError,
+    Origin,
     RunNotMeantError,
 )
-from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.report import (
+from longshore.model.report import (
     Badput,
+    Drawing,
+    DrawingEdge,
+    DrawingNode,
     ExitCodes,
     Failure,
     JobFailure,
@@ -51,9 +53,8 @@ from longshore.model.run.report import (
     RunReport,
     RunSummary,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.run.submission import RunIdentity
-from longshore.origin import Origin
+from longshore.model.states import Cause, JobState
+from longshore.model.submission import RunIdentity
 from longshore.reports.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.reports.documents.document import error_document, to_json
 from longshore.reports.documents.job import draw_document
@@ -69,8 +70,8 @@ from longshore.reports.documents.run import (
     submit_document,
 )
 from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
+from longshore.world.plugins import shipped_path
 from longshore.world.read.site_profiles import SiteFolderKind
-from longshore.world.shipped_files import shipped_path
 
 INPUTS = {"config", "site", "graph_file"}
 """Schemas of what people write; all others are of what we print."""

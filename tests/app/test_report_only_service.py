@@ -9,19 +9,30 @@ import pytest
 
 from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.service import JobStatus, ReportSource, StaleMarkError, StatusReport, WmsService
+from longshore.contract.service import (
+    Context,
+    JobStatus,
+    PingReport,
+    Problem,
+    RenderedFile,
+    ReportSource,
+    RunPaths,
+    StaleMarkError,
+    StatusReport,
+    Unreachable,
+    WmsService,
+)
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import Ended, Finished, Life, Started
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Ended, Finished, Life, Started
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Workflow
 from longshore.reports.page.content import collect_page
 from longshore.reports.page.render import render_run_page
 from longshore.reports.replay import read_cached_report
 from longshore.reports.report import report_run
+from longshore.rundir.run_directory import read_card, write_card
 from longshore.testing.runs import write_run
-from longshore.world.runs.run_directory import read_card, write_card
 
 
 class Reporter(WmsService, ReportSource):

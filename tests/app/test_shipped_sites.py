@@ -15,7 +15,7 @@ from longshore.batch.check_settings import batch_of
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 NAMES = sorted(path.stem for path in shipped_path("config", "sites").glob("*.yaml"))
 PUBLIC = {"archer2": "https://docs.archer2.ac.uk/", "lumi": "https://docs.lumi-supercomputer.eu/"}

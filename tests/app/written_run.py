@@ -9,16 +9,14 @@ import msgspec
 from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import seal_finished
 from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.json_line import encode_line
-from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
-from longshore.model.run.event import FORMAT as EVENTS
-from longshore.model.run.event import (
+from longshore.model.event import FORMAT as EVENTS
+from longshore.model.event import (
     Ended,
     Event,
     Failed,
@@ -30,13 +28,13 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState, state_of_run
-from longshore.model.run.submission import RunIdentity, Submission
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
-from longshore.world.runs.run_directory import write_card, write_snapshot
+from longshore.model.json_lines import encode_line
+from longshore.model.report import Snapshot
+from longshore.model.states import Cause, JobState, state_of_run
+from longshore.model.submission import REUSED_JOBS, ReusedJobs, RunIdentity, Submission
+from longshore.model.workflow import JobSettings, Request
+from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
+from longshore.rundir.run_directory import write_card, write_snapshot
 
 LABELS = ("a", "b")
 PARENTS = [(), (), (), (0,), (1,), (2,)]

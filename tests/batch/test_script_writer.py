@@ -10,7 +10,7 @@ from tests.services.scripts import render_script
 from longshore.batch.engine_job import engine_script
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.service import BatchService
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.lsf.service import LsfService
 from longshore.services.sge.service import SgeService

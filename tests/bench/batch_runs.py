@@ -20,8 +20,8 @@ from tests.bench.processes import cpu_s, installed_environment
 from tests.waiting import engine_of
 from tests.workflows import wfformat
 
-from longshore.contract.context import RunPaths
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.contract.service import RunPaths
+from longshore.rundir.run_directory import read_snapshot
 
 POLL_S = 0.2
 CHAIN = (1,) * 10

@@ -18,15 +18,13 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode, count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.checksum import SEED, add_checksum, checksum_after
-from longshore.model.lines.json_line import encode
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     Ended,
     Event,
@@ -38,11 +36,11 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState
-from longshore.world.clock import SystemClock
-from longshore.world.host import boot_id, host_name
-from longshore.world.runs.run_directory import read_snapshot, write_snapshot
+from longshore.model.json_lines import SEED, add_checksum, checksum_after, encode
+from longshore.model.report import Snapshot
+from longshore.model.states import Cause, JobState
+from longshore.rundir.run_directory import read_snapshot, write_snapshot
+from longshore.system.host import SystemClock, boot_id, host_name
 
 SIZE = 100_172
 LABELS = ("isr", "calibrate", "match", "warp", "assemble", "detect", "merge", "deblend", "measure", "force")

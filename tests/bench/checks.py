@@ -19,12 +19,8 @@ from typing import Final
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.plan.checks import check_jobs
 from longshore.errors import LongshoreError
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, File, collection_paused
+from longshore.model.workflow import Job, JobSettings, Request, Workflow
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 LABELS: Final = 10

@@ -30,12 +30,12 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import Context, RunPaths, Site
+from longshore.errors import Origin
 from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
-from longshore.model.tasks.file import File
-from longshore.origin import Origin
+from longshore.model.tasks import File
+from longshore.rundir.run_directory import write_rendered
 from longshore.services.htcondor.render.render import folders, render
-from longshore.world.runs.run_directory import write_rendered
 
 SIZES: Final = (10_395, 100_170)
 BPS_THEN: Final = {10_395: (1.07, 10_404, 28.5, 285.0), 100_170: (14.6, 100_179, 277.0, 1264.0)}

@@ -26,8 +26,8 @@ from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import SITE
 from tests.workflows import wfformat
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import FORMAT, Life
+from longshore.contract.service import RunPaths
+from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, write_submissions
 
 SIZE = 100_172

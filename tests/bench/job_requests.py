@@ -27,17 +27,16 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
-from longshore.contract.batch import Limits
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import Limits
+from longshore.contract.service import RunPaths
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.settings import EngineSettings
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Scalar, Task, TaskGraph
+from longshore.model.tasks import Dag, Scalar, Task, TaskGraph
+from longshore.model.workflow_lines import workflow_lines
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

@@ -19,12 +19,12 @@ from tests.bench.graphs import parents_of
 from tests.bench.growth import SIZES, describe_growth
 from tests.bench.processes import peak_mb, run_apart
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
+from longshore.rundir.submissions import accept_changes, read_manifest
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
-from longshore.world.runs.manifests import accept_changes, read_manifest
 
 
 def write_jobs(run: RunPaths, size: int) -> None:

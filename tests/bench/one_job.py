@@ -18,18 +18,16 @@ from pathlib import Path
 from tests.bench.processes import installed_environment
 
 from longshore import __version__
-from longshore.contract.context import RunPaths
-from longshore.model.lines.json_line import encode_line
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.run.submission import RunIdentity, Submission
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
-from longshore.world.files.atomic import create_file
-from longshore.world.runs.run_directory import RUN_FORMAT, write_card
+from longshore.contract.service import RunPaths
+from longshore.model.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
+from longshore.model.json_lines import encode_line
+from longshore.model.states import Cause
+from longshore.model.submission import RunIdentity, Submission
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import RUN_FORMAT, write_card
+from longshore.system.atomic import create_file
 
 VISITS, STACKS = 50_000, 171
 DONE = 0.94

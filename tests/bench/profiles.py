@@ -21,15 +21,13 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, merge_layers
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
-from longshore.contract.clustering import ClusteringSettings
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.contract.algorithms import ClusteringSettings
+from longshore.model.tasks import Cluster, ClusteredGraph, ClusterMember, Composition, Dag, Task, TaskGraph
 from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.transform import SharedSettings, SpecialJobs, compile_profiles, make_job, transform
+from longshore.world.plugins import shipped_path
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.read.yaml_text import parse_yaml
-from longshore.world.shipped_files import shipped_path
 
 LABELS = 12
 _PROFILE = """# A cluster of the campus.

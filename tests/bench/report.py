@@ -20,9 +20,9 @@ from tests.bench.bigrun import SIZE, engine_lock, prepare, write_journal, write_
 from tests.bench.figures import note_figure
 from tests.bench.processes import installed_environment
 
-from longshore.contract.context import RunPaths
-from longshore.world.runs.registry import RegistryEntry, write_entry
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.contract.service import RunPaths
+from longshore.rundir.registry import RegistryEntry, write_entry
+from longshore.rundir.run_directory import read_card, write_card
 
 _RUNS = 1000
 

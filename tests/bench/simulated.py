@@ -24,7 +24,7 @@ from tests.bench.graphs import parents_of
 from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
@@ -33,11 +33,10 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.event_codec import decode_events
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Ended, Event, Started, Submitted
-from longshore.model.run.states import Cause
-from longshore.model.tasks.adjacency import Adjacency
+from longshore.model.event import Ended, Event, Started, Submitted, decode_events
+from longshore.model.json_lines import encode_line
+from longshore.model.states import Cause
+from longshore.model.tasks import Adjacency
 
 _MEMBERS = 64
 _BLOCK_B: Final = 1 << 16

@@ -35,9 +35,9 @@ from tests.faults.mount import Mount
 from tests.live.pools import SlurmPool, slurm
 from tests.waiting import engine_of
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.states import JobState
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.contract.service import RunPaths
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_snapshot
 
 _PROCESSORS = 16
 """Processors of the cluster: four nodes of four."""

@@ -32,9 +32,9 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run
+from longshore.errors import Origin
 from longshore.graphs.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
-from longshore.model.tasks.file import File
-from longshore.origin import Origin
+from longshore.model.tasks import File
 from longshore.world.read.quantum_graph import read_quantum_graph
 
 SIZES: Final = (10_000, 100_000, 1_000_000)

@@ -17,7 +17,7 @@ from tests.bench.bigrun import SIZE, prepare, write_journal
 from tests.bench.report import print_medians
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.world.runs.manifests import refuse_changed_files
+from longshore.rundir.submissions import refuse_changed_files
 
 
 def median_cpu_s(work: Callable[[], object], rounds: int) -> float:

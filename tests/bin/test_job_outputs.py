@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from longshore.engine.policy.output_rules import parse_stamps
-from longshore.model.run.event import FileStamp
+from longshore.model.event import FileStamp
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]

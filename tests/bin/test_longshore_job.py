@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import Context, RunPaths, Site
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.services.local.render import table
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"

@@ -21,11 +21,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.errors import GraphError
+from longshore.errors import GraphError, Origin
 from longshore.graphs.wfformat import read_wfformat
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks import Task, TaskGraph
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = REPOSITORY / "bin" / "replay.py"

@@ -14,7 +14,7 @@ import pytest
 
 from longshore.config.merge import to_node
 from longshore.config.staging import read_staging
-from longshore.origin import Origin
+from longshore.errors import Origin
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-stage"
 PAGE = PROGRAM.parents[1] / "doc" / "how-to" / "stage-files.md"

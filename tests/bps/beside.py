@@ -15,7 +15,7 @@ from typing import Any, Final
 from tests.bps import our_documents
 from tests.bps_environment import BpsEnvironment
 
-from longshore.world.clock import timestamp
+from longshore.system.host import timestamp
 
 Document = dict[str, Any]
 

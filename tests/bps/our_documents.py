@@ -16,11 +16,17 @@ from longshore.app.submit.transform import RunPlan
 from longshore.config.interpolate import Scope
 from longshore.config.search import Config
 from longshore.errors import LongshoreError
-from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import Implementation, Ordering, find_barriers, number_jobs
-from longshore.model.workflow.request import MIB
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import ClusteredGraph
+from longshore.model.workflow import (
+    MIB,
+    Implementation,
+    Job,
+    JobSettings,
+    Ordering,
+    Workflow,
+    find_barriers,
+    number_jobs,
+)
 from longshore.plan.job_commands import exact_shell_line
 from longshore.plan.transform import FINAL_SCRIPT
 

@@ -13,10 +13,10 @@ from tests.bps.plugin_runs import COMMANDS, ISR
 from tests.bps.real_tasks import END_S, PAYLOAD, BpsShell, bps_shell, make_repository
 from tests.bps_environment import BpsEnvironment
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper_io.member_orders import RUN_VARIABLE
-from longshore.world.host import process_command, processes_with_variable
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.system.host import process_command, processes_with_variable
 
 pytestmark = pytest.mark.bps
 

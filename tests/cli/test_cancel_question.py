@@ -8,9 +8,9 @@ import click
 import pytest
 
 from longshore.cli.control.cancel import confirm_jobs
-from longshore.contract.intervention import JobSelection
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.contract.service import JobSelection
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 
 COUNTS = {JobState.SUCCEEDED: 90, JobState.RUNNING: 2, JobState.PENDING: 3, JobState.UNREADY: 6}
 RUN = RunReport(

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.cli.live_view import FrameWriter, LiveView
-from longshore.model.run.report import RunReport, RunSummary
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport, RunSummary
+from longshore.model.states import JobState
 from longshore.reports.report import ReportBuilder
 
 _SEQUENCE = re.compile(r"\x1b\[(\d*)([AKm])|(\r?\n)|([^\x1b\r\n])")

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from longshore.cli.run_progress import RunNews
-from longshore.model.run.report import Failure, Retries, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import Failure, Retries, RunReport, RunSummary
+from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder
 
 R, S, F, H = JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED, JobState.HELD

@@ -15,7 +15,7 @@ from tests.client.text_printer import TextPrinter
 import longshore
 from longshore.client.tables import make_table
 from longshore.errors import LongshoreError, RunNotFoundError, RunPausedError, SubmissionRefusedError
-from longshore.model.run.event import Event, Finished, Steer
+from longshore.model.event import Event, Finished, Steer
 from longshore.model.values import YamlValue
 
 THREE = """\

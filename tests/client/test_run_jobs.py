@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.client.tables import RunJob
-from longshore.model.run.states import Cause, JobState
+from longshore.model.states import Cause, JobState
 
 FAILED = {
     "name": "bad",

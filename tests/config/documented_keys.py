@@ -10,8 +10,8 @@ from typing import Any, Final
 import longshore.services
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.merge import Layer, LayerRank
+from longshore.world.plugins import shipped_path
 from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.shipped_files import shipped_path
 
 SCHEMA: Final[dict[str, Any]] = configuration_schema()
 SERVICES: Final = Path(longshore.services.__file__).parent

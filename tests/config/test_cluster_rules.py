@@ -8,7 +8,7 @@ from longshore.config.interpolate import DEFAULT_SCOPE
 from longshore.config.merge import LayerRank, make_layer, merge_layers
 from longshore.config.search import Config
 from longshore.config.select import parse_cluster_rules
-from longshore.contract.clustering import ClusterRule, Partition, Start
+from longshore.contract.algorithms import ClusterRule, Partition, Start
 from longshore.errors import ConfigError
 
 

@@ -15,10 +15,8 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, merge_layers
 from longshore.config.profile import compile_profile
 from longshore.config.search import Config
-from longshore.errors import ConfigError
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.world.read.yaml_text import parse_yaml
 
 HERE = Origin("here.yaml", 1, 1)

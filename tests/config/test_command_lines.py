@@ -15,8 +15,7 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import to_node
 from longshore.config.search import Config
 from longshore.config.templates import Template
-from longshore.errors import ConfigError, UndefinedVariableError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin, UndefinedVariableError
 from longshore.plan.job_commands import substitute_files, substitute_variables
 
 HERE = Origin("here.yaml", 1, 1, "file")

@@ -18,7 +18,7 @@ from longshore.config.schema import check_schema
 from longshore.config.search import Config
 from longshore.config.templates import Template
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.schema import FastSchema
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 SCHEMA: dict[str, Any] = configuration_schema()
 KEYS = st.sampled_from(

@@ -24,8 +24,7 @@ from longshore.config.merge import (
     plain_value,
     to_node,
 )
-from longshore.errors import ConfigError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
 
 
 def layer(rank: LayerRank, **values: Any) -> Layer:

@@ -8,9 +8,9 @@ from longshore.config.interpolate import DEFAULT_SCOPE
 from longshore.config.merge import LayerRank, make_layer, merge_layers
 from longshore.config.search import Config
 from longshore.config.select import OrderingRule, parse_ordering_rules
-from longshore.contract.clustering import Start
+from longshore.contract.algorithms import Start
 from longshore.errors import ConfigError
-from longshore.model.workflow.job_groups import Implementation
+from longshore.model.workflow import Implementation
 
 
 def rules(ordering: object, **root: object) -> tuple[OrderingRule, ...]:

@@ -22,8 +22,7 @@ from longshore.config.quantities import (
     parse_resource_request,
     parse_walltime,
 )
-from longshore.errors import ConfigError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
 
 MIB = 1024**2
 HERE = Origin("f.yaml", 3, 7)

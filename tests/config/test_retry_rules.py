@@ -10,7 +10,8 @@ from tests.config.profiles import profile_of
 
 from longshore.config.retries import parse_memory_grace, parse_signals
 from longshore.errors import ConfigError
-from longshore.model.workflow.attempt_rules import (
+from longshore.model.workflow import (
+    MIB,
     Backoff,
     JobRules,
     KeepPolicy,
@@ -21,7 +22,6 @@ from longshore.model.workflow.attempt_rules import (
     RetryOn,
     SuccessIf,
 )
-from longshore.model.workflow.request import MIB
 
 
 def rules_of(text: str, **options: Any) -> JobRules:

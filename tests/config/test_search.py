@@ -13,8 +13,7 @@ from longshore.config.merge import LayerRank, make_layer, merge_layers, plain_va
 from longshore.config.quantities import quote_node, quoting_hint
 from longshore.config.search import Config
 from longshore.config.templates import Field
-from longshore.errors import ConfigError, LongshoreError, ReferenceCycleError, UndefinedVariableError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, LongshoreError, Origin, ReferenceCycleError, UndefinedVariableError
 
 BASE: dict[str, Any] = {
     "payload": {"a": "payload", "v": 5},

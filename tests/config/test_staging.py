@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from longshore.config.merge import to_node
 from longshore.config.staging import read_staging
-from longshore.errors import ConfigError
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
+from longshore.model.workflow import StagingRules
 
 HERE = Origin("site.yaml")
 

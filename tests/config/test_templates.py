@@ -26,9 +26,8 @@ from longshore.config.templates import (
     undelay_env,
     unparse_fields,
 )
-from longshore.errors import ConfigError, LongshoreError, UndefinedVariableError
+from longshore.errors import ConfigError, LongshoreError, Origin, UndefinedVariableError
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 from longshore.plan.job_commands import substitute_inherited
 
 PARSED: list[tuple[str, list[Part]]] = [

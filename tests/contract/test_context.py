@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import RunPaths, file_name
+from longshore.contract.service import RunPaths, file_name
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 

@@ -18,7 +18,7 @@ from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.runs.open_run import open_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.adopt import adopt
 from longshore.control.archive import ArchiveProgress, ArchiveResult, archive_run
 from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
@@ -33,19 +33,18 @@ from longshore.errors import (
     UsageError,
 )
 from longshore.model.notice import NoticeEvent, NoticeRule
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.reports.logs import find_logs, read_log
 from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.status import status_run
-from longshore.world.archives.run_archive import write_archive
-from longshore.world.files.locks import take_lock
-from longshore.world.files.log_tail import read_tail
-from longshore.world.files.system import files
-from longshore.world.runs.archived_runs import unpack_archive
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.archived_runs import unpack_archive
+from longshore.rundir.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
+from longshore.rundir.run_archive import write_archive
+from longshore.rundir.run_directory import Access, read_card, require_access
+from longshore.system.files import files
+from longshore.system.reading import read_tail
+from longshore.system.sharing import take_lock
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from tests.app.written_run import WrittenRun, finished_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.control.archive import archive_run
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.reports.report import report_run
 from longshore.reports.rerun_commands import rerun_commands
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
+from longshore.rundir.run_directory import Access, read_card, require_access
 
 
 @pytest.fixture

@@ -20,19 +20,18 @@ from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.clean import CleanRequest, RemovableKind, clean, find_lock_users, plan_clean
 from longshore.engine.keeper_io.keeper_records import KeeperRecord
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.reports.logs import find_logs
 from longshore.reports.status import status_run
-from longshore.world.files.system import files
-from longshore.world.host import host_name
-from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
-from longshore.world.runs.removed_files import read_cleanings
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
+from longshore.rundir.run_directory import read_card, read_cleanings
+from longshore.system.files import files
+from longshore.system.host import host_name
 
 AFTER = NOW + 1e6
 CACHES = ["cache/report.json", "cache/waiting.json", "cache/deep/events.jsonl", "cache/.x.0123456789ab.draft"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from longshore.control.notices import command_variables, compose_notice, webhook_body
 from longshore.model.notice import NoticeEvent, NoticeRule
-from longshore.model.run.report import Failure, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import Failure, RunReport, RunSummary
+from longshore.model.states import Cause, JobState
 
 odd_text = st.text(st.characters(exclude_categories=[]), max_size=40)
 

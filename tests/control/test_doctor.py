@@ -35,10 +35,10 @@ from longshore.control.doctor import (
     version_numbers,
 )
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
-from longshore.model.run.submission import Submission
-from longshore.world.files.system import files
-from longshore.world.runs.registry import RegistryEntry, read_registry, write_entry
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.model.submission import Submission
+from longshore.rundir.registry import RegistryEntry, read_registry, write_entry
+from longshore.rundir.run_directory import read_card, write_card
+from longshore.system.files import files
 
 OK, NOTE, WARNING, ERROR = DiagnosisState
 

@@ -12,7 +12,7 @@ from tests.app.written_run import finished_run
 from longshore.control import notifier as watch
 from longshore.engine.rundir.notice_log import encode_notice_rules, read_notice_records
 from longshore.model.notice import NoticeEvent, NoticeRule
-from longshore.world.files.locks import take_lock
+from longshore.system.sharing import take_lock
 
 
 def test_a_run_that_cannot_be_read_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,18 +24,18 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_card
 from longshore.services.local.keeper_file import keeper_files
 from longshore.services.local.service import LocalService
-from longshore.world.host import is_same_process, processes_with_variable
-from longshore.world.runs.run_directory import read_card
+from longshore.system.host import is_same_process, processes_with_variable
 
 CALLS = frozenset({"write", "fdatasync", "fsync", "link", "replace", "unlink", "fork_exec"})
 """Functions before and after which a kill may happen."""

@@ -11,7 +11,7 @@ from tests.command import Cli
 from tests.workflows import WriteRun
 
 from longshore.services.slurm.service import BACKEND_HELP
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 SITE = "site: {pool: {service: slurm}}\ncomputeSite: pool\nrequestCpus: 1\nrunQuantumCommand: 'true'\n"
 

@@ -15,7 +15,7 @@ from tests.waiting import engine_of, eventually
 from tests.workflows import Tasks, WriteRun, in_place
 
 from longshore.errors import UnreachableError
-from longshore.world.host import processes_with_variable
+from longshore.system.host import processes_with_variable
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", []), "e": ("E", ["d"])}
 WIDE: Tasks = {f"w{number}": ("W", [f"w{number - 6}"] if number >= 6 else []) for number in range(30)}

@@ -16,14 +16,14 @@ import pytest
 from tests.depth import rounds
 
 import longshore
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
-from longshore.model.run.event import Ended, Lost, Refused, Started, Submitting
-from longshore.world.runs.manifests import accept_changes, read_manifest
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.model.event import Ended, Lost, Refused, Started, Submitting
+from longshore.rundir.run_directory import read_card, write_card
+from longshore.rundir.submissions import accept_changes, read_manifest
 
 JOBS = 10
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent

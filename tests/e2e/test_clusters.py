@@ -101,8 +101,8 @@ def test_short_tasks_are_packed_by_what_is_said_of_them_and_by_what_they_took(cl
 
 def test_a_function_of_ones_own(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from longshore.model.tasks.cluster import Cluster, ClusteredGraph\n"
-        "from longshore.model.tasks.dag import Dag\n"
+        "from longshore.model.tasks import Cluster, ClusteredGraph\n"
+        "from longshore.model.tasks import Dag\n"
         "def all_in_one(graph, settings):\n"
         "    tasks = tuple(graph.dag)\n"
         "    name = settings.values['nameOfAll']\n"

@@ -20,7 +20,7 @@ from longshore.cli.run.submit import command as submit
 from longshore.cli.setup import config
 from longshore.config.interpolate import Scope
 from longshore.config.merge import LayerRank, make_layer
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
 TASK = "pipeline: {tasks: {isr: {command: 'true'}}}\n"

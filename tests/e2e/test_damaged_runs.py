@@ -16,7 +16,7 @@ from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import open_run
 from longshore.control.resume import resume, resume_all
 from longshore.errors import LongshoreError
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.reports.explain import explain_job
 from longshore.reports.logs import find_logs
 from longshore.reports.report import report_run

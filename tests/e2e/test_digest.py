@@ -20,7 +20,7 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.reports.documents.document import to_json
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 MANY: Tasks = {
     **{f"good_{number}": ("good", []) for number in range(3)},

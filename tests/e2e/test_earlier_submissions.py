@@ -12,11 +12,10 @@ from tests.command import Cli
 from tests.waiting import eventually
 from tests.workflows import WriteRun
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.manifest import hash_identity
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import create_manifest, hash_file, read_manifest
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.contract.service import RunPaths
+from longshore.model.submission import hash_identity
+from longshore.rundir.run_directory import read_card, write_card
+from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, write_job_map
 
 TASKS = {"a": ("A", []), "b": ("A", []), "c": ("B", ["a", "b"])}
 TEXT = """\

@@ -13,8 +13,8 @@ import pytest
 from tests.command import Cli
 
 import longshore
+from longshore.errors import Origin
 from longshore.graphs.graph_file import read_graph_file
-from longshore.origin import Origin
 
 CONFIGURATION, PREPARATION = 3, 7
 ODD = 'it\'s "$HOME" `id` {visit} <ENV:HOME> \\ \t*\n%s'
@@ -126,8 +126,8 @@ def test_a_wrong_file_is_refused_and_nothing_left(
 
 
 SOURCE = """
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks import Dag
+from longshore.model.tasks import Task, TaskGraph
 
 def lines(payload):
     words = payload.path.read_text().split() if payload.path else [payload.values['word']]

@@ -17,7 +17,7 @@ from tests.workflows import Tasks, WriteRun
 
 from longshore.app.runs.open_run import open_run
 from longshore.errors import LongshoreError
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.reports.report import report_run
 
 TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", ["a"]), "e": ("E", [])}

@@ -12,11 +12,11 @@ from tests.app.written_run import WrittenRun, course
 from tests.browser import Browser, Page, open_browser
 from tests.reports.page.page_examples import HOSTILE, example_page
 
-from longshore.model.run.report import JobReport
-from longshore.model.run.states import JobState
+from longshore.model.report import JobReport
+from longshore.model.states import JobState
 from longshore.reports.dashboard import open_dashboard
 from longshore.reports.page.render import render_run_page
-from longshore.world.runs.registry import RegistryEntry, write_entry
+from longshore.rundir.registry import RegistryEntry, write_entry
 
 pytestmark = pytest.mark.full
 

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from tests.workflows import WriteRun
 
 import longshore
-from longshore.world.runs.registry import state_folder
+from longshore.rundir.registry import state_folder
 
 STATE = Path(".local/state/longshore/runs")
 

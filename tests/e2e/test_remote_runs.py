@@ -9,11 +9,11 @@ from tests.command import Cli
 
 AWAY = """
 from longshore.contract.capabilities import Queryable
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.search import RemoteRuns
+from longshore.contract.service import CancelOutcome
+from longshore.contract.service import RemoteRuns
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 from longshore.services.local.service import LocalService
 
 

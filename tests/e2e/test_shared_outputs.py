@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.command import Cli
 from tests.waiting import engine_of, eventually
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import output_paths
 
 RUN = """\

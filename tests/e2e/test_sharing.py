@@ -13,8 +13,8 @@ from tests.e2e.overlap import RECORD, most_at_once, signs
 from tests.waiting import eventually
 from tests.workflows import Tasks, WriteRun
 
-from longshore.world.runs.find_run import find_run
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.rundir.find_run import find_run
+from longshore.rundir.run_directory import read_snapshot
 
 EIGHT: Tasks = {f"t{number}": ("T", []) for number in range(8)}
 

@@ -15,11 +15,11 @@ from tests.command import Cli
 from tests.e2e.conftest import LeftBehind
 from tests.workflows import WriteRun
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import newest_life
-from longshore.model.run.states import JobState
-from longshore.world.host import process_command, process_folder, processes_with_variable
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_snapshot
+from longshore.system.host import process_command, process_folder, processes_with_variable
 
 MARK = "TEST_OF_A_STANDBY"
 """Variable by which processes of these tests are found."""

@@ -22,12 +22,12 @@ from tests.depth import rounds
 from tests.waiting import eventually, whole_lines
 
 import longshore
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal, count_fruitless_lives
-from longshore.model.lines.checksum import SEED, add_checksum
-from longshore.model.run.event import Life
-from longshore.world.host import processes_with_variable
-from longshore.world.runs.run_directory import read_card, read_snapshot, write_snapshot
+from longshore.model.event import Life
+from longshore.model.json_lines import SEED, add_checksum
+from longshore.rundir.run_directory import read_card, read_snapshot, write_snapshot
+from longshore.system.host import processes_with_variable
 
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 JOBS = 40

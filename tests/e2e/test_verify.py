@@ -17,9 +17,9 @@ from tests.workflows import WriteRun
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import NOT_COVERED, Check, VerifyResult, verify_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
 
 TASKS = {"a": ("A", []), "b": ("B", ["a"]), "c": ("B", [])}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longshore.contract.batch import Batch, FindResult, Limits, PollResult, SubmitResult
-from longshore.contract.context import Mark, Unreachable
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.executor import Batch, FindResult, Limits, PollResult, SubmitResult
+from longshore.contract.service import CancelOutcome, Mark, Unreachable
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
@@ -18,12 +17,12 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Ended, Event
-from longshore.model.run.snapshot import Snapshot
+from longshore.model.event import Ended, Event
+from longshore.model.report import Snapshot
+from longshore.rundir.run_directory import read_snapshot
+from longshore.system.host import Clock
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager, SubmitReply
 from longshore.testing.runs import write_run
-from longshore.world.clock import Clock
-from longshore.world.runs.run_directory import read_snapshot
 
 CHAIN: Mapping[str, Sequence[str]] = {"a_0": (), "a_1": ("a_0",), "a_2": ("a_1",)}
 

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.waiting import eventually
 
-from longshore.contract.batch import AttemptId, BatchMember
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.executor import AttemptId, BatchMember
+from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.job_wrapper import (
     FENCED,
     LEASE_S,
@@ -30,9 +30,9 @@ from longshore.engine.job_wrapper import (
     signal_in,
     wrapper_file,
 )
-from longshore.model.run.states import Cause
-from longshore.model.tasks.task import Command
-from longshore.world.shipped_files import shipped_path
+from longshore.model.states import Cause
+from longshore.model.tasks import Command
+from longshore.world.plugins import shipped_path
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 

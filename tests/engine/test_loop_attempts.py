@@ -8,10 +8,9 @@ import pytest
 from tests.engine.simulation import Hooked, Simulation, fails
 
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
-from longshore.model.run.event import Ended, Failed, Retry, Steer
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.attempt_rules import Backoff, JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.event import Ended, Failed, Retry, Steer
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import MIB, Backoff, JobRules, KeepPolicy, LimitRules, Request, RetryOn, SuccessIf
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

@@ -12,19 +12,16 @@ from tests.engine.simulation import Crash, Simulation, fails
 
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Restarted, Submitting
-from longshore.model.run.states import JobState
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Restarted, Submitting
+from longshore.model.states import JobState
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, write_job_map
+from longshore.system.atomic import create_file
+from longshore.system.files import files
+from longshore.system.folder import make_folders
 from longshore.testing.fakes import AttemptOutcome, FakeManager
-from longshore.world.files.atomic import create_file
-from longshore.world.files.folder import make_folders
-from longshore.world.files.system import files
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import create_manifest, hash_file, read_manifest
 
 CHAINS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
 NEW = {"n_0": (), "b_0": (), "a_0": (), "b_1": ("b_0",), "a_1": ("a_0", "n_0")}

@@ -10,23 +10,22 @@ import pytest
 from tests.depth import DEPTH
 from tests.engine.simulation import Crash, Hooked, Simulation
 
-from longshore.contract.batch import Batch, FindResult, PollResult, SubmitResult
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.executor import Batch, FindResult, PollResult, SubmitResult
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.run.loop import Engine, Superseded
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import Ended, Steer
-from longshore.model.run.states import JobState
+from longshore.model.event import Ended, Steer
+from longshore.model.states import JobState
+from longshore.system.host import Clock
 from longshore.testing.fakes import (
     AttemptOutcome,
     FakeClock,
     FakeExecutor,
     SubmitReply,
 )
-from longshore.world.clock import Clock
 
 
 class Fuse:

@@ -11,8 +11,8 @@ from tests.engine.simulation import Hooked, Simulation
 
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
-from longshore.model.run.event import Finished, Steer
-from longshore.model.run.states import JobState
+from longshore.model.event import Finished, Steer
+from longshore.model.states import JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

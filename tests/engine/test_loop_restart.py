@@ -11,12 +11,12 @@ from tests.engine.simulation import Crash, Hooked, Simulation, fails, leave_at
 
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.event import Restarted, Steer
-from longshore.model.run.states import JobState
+from longshore.model.event import Restarted, Steer
+from longshore.model.states import JobState
+from longshore.system.files import files
 from longshore.testing.fakes import (
     AttemptOutcome,
 )
-from longshore.world.files.system import files
 
 
 def test_a_restart_runs_again_what_did_not_succeed(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.event import Ended, FileStamp, Submitting
-from longshore.model.run.input_files import REUSED_BATCH, REUSED_JOBS, ReusedJobs
-from longshore.model.run.states import JobState
-from longshore.world.files.system import files
+from longshore.model.event import Ended, FileStamp, Submitting
+from longshore.model.states import JobState
+from longshore.model.submission import REUSED_BATCH, REUSED_JOBS, ReusedJobs
+from longshore.system.files import files
 
 JOBS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
 STAMPS = (FileStamp(12, 1_790_000_000_123_456_789), FileStamp(0, 7))

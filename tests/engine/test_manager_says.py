@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Batch,
     FindResult,
     Limits,
     PollResult,
     Rejected,
+    Reprioritisable,
     SubmitResult,
+    SubmitWindow,
     Throttled,
     Unsure,
     Urgency,
+    WaitReasons,
 )
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Reprioritisable, SubmitWindow
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
-from longshore.model.run.event import Ended, Failed
-from longshore.model.run.states import JobState
+from longshore.model.event import Ended, Failed
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_snapshot, read_waiting
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
-from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 FAN: Mapping[str, tuple[str, ...]] = {"a_0": (), "a_1": (), "a_2": ("a_0",), "a_3": ()}
 

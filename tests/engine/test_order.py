@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
@@ -19,8 +19,8 @@ from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Ended, Started, Submitted, Submitting
-from longshore.model.workflow.request import MIB, Request, round_up
+from longshore.model.event import Ended, Started, Submitted, Submitting
+from longshore.model.workflow import MIB, Request, round_up
 
 
 def scheduler(

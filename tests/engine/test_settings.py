@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings, render_settings
 from longshore.errors import RunUnreadableError
-from longshore.world.runs.run_directory import write_rendered
+from longshore.rundir.run_directory import write_rendered
 
 
 def written(root: Path, settings: dict[str, Any]) -> RunPaths:

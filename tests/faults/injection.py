@@ -11,7 +11,7 @@ from typing import Final
 from tests.faults.shim import SHORT, CallClass, Fault
 from tests.faults.small_run import JOBS, SmallRun, count_jobs
 
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 
 ERRORS: Final[dict[CallClass, tuple[int, ...]]] = {
     CallClass.WRITE: (errno.EIO, errno.ENOSPC, SHORT),

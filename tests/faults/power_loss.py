@@ -21,8 +21,8 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError
-from longshore.model.run.event import Ended, Submitting
-from longshore.model.run.states import JobState
+from longshore.model.event import Ended, Submitting
+from longshore.model.states import JobState
 from longshore.reports.report import report_run
 
 

@@ -20,10 +20,10 @@ from tests.workflows import wfformat
 
 import longshore
 from longshore.app.runs.open_run import open_run
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 from longshore.reports.report import report_run
-from longshore.world.host import processes_with_variable
+from longshore.system.host import processes_with_variable
 
 PACKAGE_PARENT: Final = Path(longshore.__file__).resolve().parent.parent
 JOBS: Final = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["a"]), "d": ("D", ["b", "c"])}

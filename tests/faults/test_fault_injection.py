@@ -11,8 +11,8 @@ from tests.faults.injection import count_calls, engine_log, faults, inject, name
 from tests.faults.shim import CallClass, Fault
 from tests.faults.small_run import SmallRun
 
-from longshore.model.run.states import JobState
-from longshore.world.files.disk_space import mount_point
+from longshore.model.states import JobState
+from longshore.system.room import mount_point
 
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 

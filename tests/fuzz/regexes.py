@@ -16,12 +16,12 @@ from longshore.app.submit.lint_file import lint_file
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
 from longshore.config.retries import parse_regex
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.model.user_regex import RegexError, compile_regex
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
+from longshore.model.values import RegexError, compile_regex
 from longshore.reports.logs import compile_pattern, read_log
 from longshore.reports.run_list import parse_filters
-from longshore.world.cpu_limit import CpuLimitError
+from longshore.system.host import CpuLimitError
 from longshore.world.regex_search import find_match
 
 _ATOMS = (

@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.fuzz.kind import ROOT
 
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.context import RunPaths
-from longshore.contract.wait_reasons import WaitReasons
-from longshore.world.runs.run_directory import write_waiting
+from longshore.contract.executor import WaitReasons
+from longshore.contract.service import RunPaths
+from longshore.rundir.run_directory import write_waiting
 
 _RUN = """wfformat: graph.json
 runQuantumCommand: 'case {label} in b) exit 3;; esac'

@@ -24,14 +24,14 @@ from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import open_run
 from longshore.cli.main import longshore
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.resume import resume_all
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
-from longshore.model.lines.checksum import SEED, add_checksum
+from longshore.model.json_lines import SEED, add_checksum
 from longshore.reports.run_list import RunQuery, list_runs
-from longshore.world.runs.registry import RegistryEntry, write_entry
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.registry import RegistryEntry, write_entry
+from longshore.rundir.run_directory import read_card
 
 _ORIGINAL: Final = "origin"
 """File of a case that names the run directory of which it changes files."""

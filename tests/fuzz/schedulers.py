@@ -16,17 +16,15 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.native.derive_events import derive_events
 from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import FORMAT, Life
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import FORMAT, Life
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.services.htcondor.events.dagman_end import read_dagman_end
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.event_source import LogEventSource
@@ -47,8 +45,8 @@ from longshore.services.slurm.answers import (
 )
 from longshore.services.slurm.cluster import cluster_facts
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.files.atomic import create_file
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.atomic import create_file
+from longshore.system.programs import ProgramResult
 
 # -------------------------------------------------------------------------------------------------------------- Slurm
 

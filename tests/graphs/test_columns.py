@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from longshore.config.merge import to_node
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.graphs.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
 from longshore.graphs.tables import parse_csv
-from longshore.origin import Origin
 
 NF_CORE = (
     "sample,fastq_1,fastq_2,size_mb\n"

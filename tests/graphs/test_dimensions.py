@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.merge import to_node
-from longshore.errors import ConfigError, GraphError, LongshoreError
+from longshore.errors import ConfigError, GraphError, LongshoreError, Origin
 from longshore.graphs.declarations import read_declaration
 from longshore.graphs.dimensions import column_resolver, read_dimensions, read_relations
 from longshore.graphs.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graphs.query import bind_conditions, parse_query
 from longshore.graphs.tables import Table, decode_table, parse_csv, parse_json_lines, parse_table
 from longshore.graphs.universe import Universe
-from longshore.origin import Origin
 
 HERE = Origin("p.yaml")
 CSV = Origin("t.csv")

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from longshore.config.merge import to_node
-from longshore.errors import GraphError
+from longshore.errors import GraphError, Origin
 from longshore.graphs.pipeline import Pipeline, PipelineSettings, read_pipeline
-from longshore.model.tasks.file_identity import FEW, FileIdentity
-from longshore.origin import Origin
-from longshore.world.files.links import DiskLinks
+from longshore.model.file_identity import FEW, FileIdentity
+from longshore.system.links import DiskLinks
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from longshore.errors import CycleError, GraphError
+from longshore.errors import CycleError, GraphError, Origin
 from longshore.graphs.graph_file import (
     GRAPH_KIND,
     GRAPH_VERSION,
@@ -22,11 +22,8 @@ from longshore.graphs.graph_file import (
     read_graph_file,
     read_header,
 )
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Command, Scalar, Task, TaskGraph
-from longshore.origin import Origin
-from longshore.world.shipped_files import shipped_path
+from longshore.model.tasks import Command, Dag, File, Scalar, Task, TaskGraph
+from longshore.world.plugins import shipped_path
 
 PLACE = Origin("g.jsonl")
 

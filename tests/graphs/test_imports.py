@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longshore.config.merge import Node, plain_value, to_node
 from longshore.config.templates import substitute_values
-from longshore.errors import ConfigError, LongshoreError
+from longshore.errors import ConfigError, LongshoreError, Origin
 from longshore.graphs.declarations import (
     merge_imports,
     read_declaration,
@@ -18,7 +18,6 @@ from longshore.graphs.declarations import (
     select_imported,
     substitute_parameters,
 )
-from longshore.origin import Origin
 
 HERE, THERE, OTHER = Origin("p.yaml", 1, 1), Origin("base.yaml", 2, 3), Origin("other.yaml", 4, 5)
 

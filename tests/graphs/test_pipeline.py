@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from longshore.config.merge import Node, plain_value, to_node
 from longshore.config.templates import Field, Template, split_fields
-from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
+from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError, Origin
 from longshore.graphs.declarations import (
     FileKind,
     PipelineKind,
@@ -27,7 +27,6 @@ from longshore.graphs.declarations import (
 from longshore.graphs.file_patterns import capture_values
 from longshore.graphs.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
 from longshore.graphs.tables import Table, parse_csv
-from longshore.origin import Origin
 
 HERE = Origin("p.yaml", 1, 1)
 

@@ -11,11 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from longshore.config.merge import to_node
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.graphs.pipeline import Pipeline, PipelineSettings, read_pipeline
 from longshore.graphs.placeholders import CommandContext
 from longshore.graphs.tables import parse_csv
-from longshore.origin import Origin
 
 SHEET = parse_csv("sample,fastq_1\nA,a/1.fq\nB,b/1.fq\n", Origin("sheet.csv"))
 

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.errors import CycleError, GraphError
+from longshore.errors import CycleError, GraphError, Origin
 from longshore.graphs.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import TaskGraph
-from longshore.origin import Origin
+from longshore.model.tasks import File, TaskGraph
 
 FILE = File(name=RUN_GRAPH, path="run.qg")
 VISIT = ("instrument", "visit")

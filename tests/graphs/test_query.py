@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.errors import ConfigError, LongshoreError
+from longshore.errors import ConfigError, LongshoreError, Origin
 from longshore.graphs.query import Column, ColumnValues, Condition, bind_conditions, parse_query, query_error
 from longshore.graphs.tables import ValueKind
-from longshore.origin import Origin
 
 VALUES: Mapping[str, tuple[int | float | str, ...]] = {
     "visit": (0, 1, 2, 3, 10),

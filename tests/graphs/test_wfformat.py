@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.errors import ConfigError, CycleError, GraphError
+from longshore.errors import ConfigError, CycleError, GraphError, Origin
 from longshore.graphs.wfformat import read_wfformat
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks import Task, TaskGraph
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "data" / "wfinstances"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 
 EXCEPTIONS = {
     "app/configure/resolved_run.py": "reads a text, which has no other errors",
@@ -16,7 +16,7 @@ EXCEPTIONS = {
     "graphs/graph_file.py": "has words for each kind of error",
     "graphs/wfformat.py": "has words for each kind of error",
     "graphs/tables.py": "has words for each kind of error",
-    "model/user_regex.py": "compiles a regular expression, and decodes nothing",
+    "model/values.py": "compiles a regular expression, and decodes nothing",
     "world/read/yaml_includes.py": "tells the place of the byte that is not UTF-8",
 }
 _SINGLE = {"DecodeError", "MsgspecError", "RecursionError", "UnicodeDecodeError", "ValidationError"}

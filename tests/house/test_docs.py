@@ -19,7 +19,7 @@ from tests.pages import Fence, fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.run.states import PAUSED_EXIT_STATUS, STATE_EXIT_STATUS, Cause, JobState
+from longshore.model.states import PAUSED_EXIT_STATUS, STATE_EXIT_STATUS, Cause, JobState
 from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,16 +8,15 @@ from functools import cache
 import pytest
 from tests.house.source_trees import MODULES, PACKAGE, nodes_of, tree_of
 
-HOME = "world/files/"
+HOME = "system/"
 EXCEPTIONS = {
     "batch/pilots/program/pilot_system.py": "the door of a program of its own, which uses the disk of a node",
     "cli/inspect/draw.py": "the user names the file, which may be a device",
     "cli/terminal.py": "opens /dev/null",
     "services/htcondor/schedd/bindings.py": "opens /dev/null",
     "testing/conformance/executor.py": "writes programs for jobs to run",
-    "testing/conformance/service.py": "takes files away that a service must miss",
-    "testing/conformance/service_capabilities.py": "writes the files that jobs wait for",
-    "world/process_system.py": "the door of processes loads what makes temporary folders when it is first called",
+    "testing/conformance/service.py": "takes files away that a service must miss, and writes those that jobs wait for",
+    "system/processes.py": "the door of processes loads what makes temporary folders when it is first called",
 }
 
 _MODULES = {"os", "fcntl", "shutil", "tempfile"}
@@ -147,7 +146,7 @@ def test_files_are_written_and_locked_in_one_place() -> None:
 
 def test_only_the_door_calls_the_operating_system() -> None:
     found = {name: lines for name, lines in _violations().items() if name.startswith(HOME)}
-    assert not found
+    assert not found.keys() - EXCEPTIONS.keys()
 
 
 def test_writes_into_a_run_say_below_which_folder_no_link_is_followed() -> None:
@@ -188,14 +187,14 @@ def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
         (
             "fcntl",
             {
-                "world/files/locks.py",
-                "world/files/system.py",
+                "system/sharing.py",
+                "system/files.py",
                 "engine/keeper/kernel.py",
                 "engine/keeper/records.py",
                 "engine/keeper/units.py",
             },
         ),
-        ("difflib", {"model/suggestions.py"}),
+        ("difflib", {"model/wording.py"}),
     ],
 )
 def test_one_module_speaks_to_a_library(library: str, homes: set[str]) -> None:

@@ -36,7 +36,7 @@ EXCEPTIONS = {
     "plan/job_commands.py": "`local` is a keyword of the shell",
     "sites/profile.py": "variables that schedulers set, also those that have no service here",
     "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",
-    "world/runs/registry.py": "`~/.local/state` is a folder of the XDG specification",
+    "rundir/registry.py": "`~/.local/state` is a folder of the XDG specification",
 }
 
 

@@ -6,13 +6,11 @@ import shutil
 from pathlib import Path
 
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.context import RunPaths
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.model.run.submission import RunIdentity
-from longshore.world.plugins import template_texts
-from longshore.world.runs.run_directory import write_card
-from longshore.world.shipped_files import shipped_path
+from longshore.model.submission import RunIdentity
+from longshore.rundir.run_directory import write_card
+from longshore.world.plugins import shipped_path, template_texts
 
 
 def make_run_folder(folder: Path, service: type[WmsService], name: str) -> RunPaths:

@@ -15,8 +15,8 @@ from tests.command import Cli, CommandResult
 from tests.live.pools import SlurmPool
 from tests.workflows import ONE, Tasks, wfformat
 
-from longshore.contract.context import RunPaths
-from longshore.world.runs.run_directory import read_card
+from longshore.contract.service import RunPaths
+from longshore.rundir.run_directory import read_card
 
 PATIENCE_S = 120.0
 """Time limit in seconds of any wait on a slow machine."""

@@ -7,30 +7,28 @@ from pathlib import Path
 import pytest
 from tests.live.condor_pools import CondorPool
 
-from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow import JobSettings
 from longshore.services.htcondor.service import HTCondorService
-from longshore.testing.conformance.service import ServiceConformance
-from longshore.testing.conformance.service_capabilities import (
+from longshore.testing.conformance.service import (
     AllocationReaderConformance,
     AmendableConformance,
     BriefEventsConformance,
     CancellableConformance,
     HoldRulesConformance,
+    JobProbeConformance,
     LivenessProbeConformance,
+    LoadReporterConformance,
     LogDirectoriesConformance,
     LogLocatingConformance,
+    NoticeHostConformance,
     QueryableConformance,
     RecoverableConformance,
     RestartableConformance,
     ResumableConformance,
+    RunMirroringConformance,
+    ServiceConformance,
     StatusLinesConformance,
     SteerableConformance,
-)
-from longshore.testing.conformance.site_capabilities import (
-    JobProbeConformance,
-    LoadReporterConformance,
-    NoticeHostConformance,
-    RunMirroringConformance,
 )
 
 pytestmark = pytest.mark.live

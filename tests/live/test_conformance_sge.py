@@ -13,18 +13,20 @@ from tests.live.sge_pools import PROGRAMS, SgePool
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
-from longshore.contract.service import WmsService
+from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.values import YamlValue
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
-from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
-from longshore.testing.conformance.service_capabilities import BackendOptionsConformance
-from longshore.testing.conformance.site_capabilities import LoadReporterConformance, SiteAccessConformance
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.testing.conformance.service import (
+    BackendOptionsConformance,
+    BatchExecutorConformance,
+    BatchServiceConformance,
+    LoadReporterConformance,
+    SiteAccessConformance,
+)
+from longshore.world.plugins import shipped_path, template_texts
 
 pytestmark = pytest.mark.live
 

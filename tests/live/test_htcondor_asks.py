@@ -17,16 +17,22 @@ from typing import Any
 import pytest
 from tests.live.condor_pools import CondorPool
 
-from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.attempt_rules import Backoff, JobRules
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import Context, RunPaths, Site
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import (
+    MIB,
+    Backoff,
+    Implementation,
+    Job,
+    JobGroup,
+    JobRules,
+    JobSettings,
+    Ordering,
+    Request,
+    Workflow,
+)
+from longshore.rundir.run_directory import write_rendered
 from longshore.services.htcondor.render.render import folders, render
-from longshore.world.runs.run_directory import write_rendered
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("condor_pool")]
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k[0] in 'LVT'}]))"

@@ -21,7 +21,7 @@ from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
 from longshore.batch.pilots.make_allocations import make_allocations
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.service import WmsService
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.services.slurm.dialect import SlurmDialect

@@ -17,16 +17,15 @@ from longshore.batch.dialect import Dialect
 from longshore.batch.pilots.make_allocations import make_combined_executor
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.records import BatchRecords
-from longshore.contract.batch import Accepted, Batch, BatchMember
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import WmsService
-from longshore.model.run.event import Ended, Lost
-from longshore.model.workflow.request import MIB, Request
+from longshore.contract.executor import Accepted, Batch, BatchMember
+from longshore.contract.service import RunPaths, Unreachable, WmsService
+from longshore.model.event import Ended, Lost
+from longshore.model.workflow import MIB, Request
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.testing.conformance.executor_driver import ExecutorDriver
+from longshore.testing.conformance.executor import ExecutorDriver
 
 pytestmark = pytest.mark.live
 

@@ -14,7 +14,7 @@ from tests.live.daemons import stopped
 from tests.live.runs import SlurmSite, many, run_token, until
 from tests.waiting import engine_of
 
-from longshore.world.host import user_name
+from longshore.system.host import user_name
 
 pytestmark = pytest.mark.live
 

@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longshore.errors import CycleError, FilesError, GraphError, LongshoreError
+from longshore.errors import CycleError, FilesError, GraphError, LongshoreError, Origin
 from longshore.graphs import quantum_graph as thin_graph
 from longshore.graphs.quantum_graph import RUN_GRAPH, QuantumGraphRecord, task_graph
-from longshore.model.tasks.file import File
-from longshore.origin import Origin
+from longshore.model.tasks import File
 from longshore.world.read import quantum_graph
 from longshore.world.read.quantum_graph import read_quantum_graph
 

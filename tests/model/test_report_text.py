@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.model.report_text import report_summary
-from longshore.model.run.report import Failure, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import Failure, RunReport, RunSummary, report_summary
+from longshore.model.states import Cause, JobState
 
 FAILURE = Failure(
     label="fit", cause=Cause.OOM, count=2000, job="fit_7", log="/runs/fit_7.1.log", message="no \x1b room"

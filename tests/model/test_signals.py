@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from longshore.model.signals import signal_name, signal_names, signal_number
+from longshore.model.wording import signal_name, signal_names, signal_number
 
 
 def test_a_signal_has_its_name_or_its_number() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.model.suggestions import did_you_mean, nearest
+from longshore.model.wording import did_you_mean, nearest
 
 
 def test_the_nearest_name_is_suggested() -> None:

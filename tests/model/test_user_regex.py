@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.model.user_regex import MAX_GROUPS, MAX_REGEX_LENGTH, RegexError, compile_regex
+from longshore.model.values import MAX_GROUPS, MAX_REGEX_LENGTH, RegexError, compile_regex
 
 
 def test_an_expression_is_compiled_for_text_and_for_bytes() -> None:

@@ -11,11 +11,9 @@ from longshore.config.merge import to_node
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.config.select import OrderingRule
-from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.workflow import Workflow
-from longshore.origin import Origin
+from longshore.errors import Origin
+from longshore.model.tasks import ClusteredGraph, ClusterMember, Dag, Task, TaskGraph
+from longshore.model.workflow import Workflow
 from longshore.plan.transform import SpecialJobs, compile_profiles, transform
 
 LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")

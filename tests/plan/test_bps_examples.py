@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 from tests.plan.graphs import PLACES, graph
 
-from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
-from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusteringSettings, ClusterRule, Partition, Start
+from longshore.errors import CycleError, GraphError, Origin
+from longshore.model.tasks import ClusteredGraph, Dag, Task, TaskGraph
 from longshore.plan.clustering import check_clusters, cluster_by_dimension, cluster_single_tasks
 
 WRITTEN = Origin("run.yaml", 7, 3)

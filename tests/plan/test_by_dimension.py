@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
+from longshore.contract.algorithms import ClusteringSettings, ClusterRule, Partition, Start
 from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import DataId, Task, TaskGraph
+from longshore.model.tasks import Dag, DataId, Task, TaskGraph
 from longshore.plan.clustering import assign_parts, check_clusters, cluster_by_dimension
 
 

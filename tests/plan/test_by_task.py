@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.contract.clustering import ClusteringSettings
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.contract.algorithms import ClusteringSettings
+from longshore.model.tasks import Dag, Task, TaskGraph
 from longshore.plan.clustering import cluster_single_tasks
 
 

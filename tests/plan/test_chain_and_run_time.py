@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.clustering import ClusteringSettings
+from longshore.contract.algorithms import ClusteringSettings
 from longshore.errors import GraphError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks import Cluster, ClusteredGraph, Dag, Task, TaskGraph
 from longshore.plan.clustering import check_clusters, cluster_by_run_time, cluster_chains, cluster_single_tasks
 
 

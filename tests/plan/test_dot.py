@@ -7,11 +7,8 @@ import subprocess
 
 import pytest
 
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Cluster, ClusteredGraph, Dag, Task, TaskGraph
+from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.plan.drawings import cluster_dot, workflow_dot
 
 

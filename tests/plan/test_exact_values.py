@@ -16,10 +16,9 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import to_node
 from longshore.config.profile import compile_profile
 from longshore.config.search import Config
-from longshore.contract.clustering import ClusteringSettings
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Command, Task, TaskGraph
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusteringSettings
+from longshore.errors import Origin
+from longshore.model.tasks import Command, Dag, Task, TaskGraph
 from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.job_commands import command_argv, shell_line, substitute_files, substitute_variables
 from longshore.plan.transform import SpecialJobs, compile_profiles, transform

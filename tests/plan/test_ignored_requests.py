@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Scalar
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, Scalar
+from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.plan.transform import ignored_requests
 
 

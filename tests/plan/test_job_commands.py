@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.tasks import Command
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.plan.job_commands import (
     SHELL,
     add_user_lines,

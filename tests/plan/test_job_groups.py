@@ -10,15 +10,11 @@ import pytest
 from tests.plan.graphs import graph, workflow_of
 
 from longshore.config.select import OrderingRule
-from longshore.contract.clustering import ClusteringSettings, Start
-from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.lines.workflow_codec import decode_header, decode_job, workflow_lines
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.job_groups import Barrier, Implementation, find_barriers, number_jobs
-from longshore.model.workflow.workflow import Workflow
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusteringSettings, Start
+from longshore.errors import ConfigError, CycleError, Origin, PreparationError
+from longshore.model.tasks import Cluster, ClusteredGraph, Dag, Task, TaskGraph
+from longshore.model.workflow import Barrier, Implementation, Workflow, find_barriers, number_jobs
+from longshore.model.workflow_lines import decode_header, decode_job, workflow_lines
 from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.job_groups import make_orderings, unknown_label_notes
 

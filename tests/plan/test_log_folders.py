@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import log_path
+from longshore.contract.service import log_path
 from longshore.errors import ConfigError
-from longshore.model.tasks.task import Scalar
+from longshore.model.tasks import Scalar
 from longshore.plan.job_commands import attempt_log_path
 
 

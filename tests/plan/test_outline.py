@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.picture import DrawingEdge, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import DrawingEdge, DrawingNode
+from longshore.model.states import JobState
 from longshore.plan.drawings import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
 

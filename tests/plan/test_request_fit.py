@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.plan.transform import lower_to_capacity
 
 ALL = ("requestCpus", "requestMemory", "requestDisk")

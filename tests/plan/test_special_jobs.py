@@ -10,11 +10,10 @@ from longshore.config.interpolate import DEFAULT_SCOPE
 from longshore.config.merge import LayerRank, make_layer, merge_layers
 from longshore.config.profile import JobProfile
 from longshore.config.search import INIT_LABEL, Config
-from longshore.contract.clustering import ClusteringSettings
+from longshore.contract.algorithms import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.report import FINAL_LABEL
+from longshore.model.workflow import JobSettings, Workflow
 from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.transform import SpecialJobs, final_job, final_script, init_job
 

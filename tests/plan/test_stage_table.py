@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import is_pattern
-from longshore.model.workflow.staging_rules import StagingRules
+from longshore.model.tasks import is_pattern
+from longshore.model.workflow import StagingRules
 from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 RUN = ScratchLayout("/run")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.tasks.task import Command
+from longshore.model.tasks import Command
 from longshore.plan.scripts import (
     TASKS_DONE_VARIABLE,
     count_done_tasks,

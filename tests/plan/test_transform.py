@@ -12,15 +12,10 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import to_node
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
-from longshore.contract.clustering import ClusteringSettings
-from longshore.errors import ConfigError, PreparationError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Scalar, Task, TaskGraph
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusteringSettings
+from longshore.errors import ConfigError, Origin, PreparationError
+from longshore.model.tasks import Cluster, ClusteredGraph, ClusterMember, Dag, File, Scalar, Task, TaskGraph
+from longshore.model.workflow import MIB, Job, JobSettings
 from longshore.plan.clustering import cluster_single_tasks
 from longshore.plan.scripts import join_commands
 from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, SpecialJobs, compile_profiles, free_names, transform

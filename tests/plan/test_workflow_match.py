@@ -7,8 +7,7 @@ import posixpath
 import msgspec
 import pytest
 
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import JobSettings, Request
 from longshore.plan.workflow_match import (
     EarlierJobs,
     MatchJob,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from tests.app.written_run import NOW
 
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     AttemptFacts,
     BriefEvent,
@@ -26,8 +26,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 
 NOTHING = OutputFinding(output=0, state=OutputState.EMPTY)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.distribution import distribution_of, distribution_of_lists
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt
+from longshore.model.measurements import distribution_of, distribution_of_lists
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.reports.statistics import GroupedStatistics, summarize_attempts
 
 LABEL_OF = (0, 0, 1, 2)

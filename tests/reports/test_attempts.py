@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     AttemptFacts,
     Deleted,
@@ -28,8 +28,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptCollector, AttemptRecords, NewestAttempts
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]

@@ -16,13 +16,13 @@ from tests.app.written_run import NOW, WrittenRun, course
 from tests.waiting import eventually
 
 from longshore.errors import UsageError
-from longshore.model.run.event import Finished
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
+from longshore.model.event import Finished
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
 from longshore.reports.dashboard import DashboardPages, DashboardServer, MadePage, open_dashboard
-from longshore.world.runs.registry import RegistryEntry, journal_stamp, write_entry
-from longshore.world.runs.run_directory import write_card
+from longshore.rundir.registry import RegistryEntry, journal_stamp, write_entry
+from longshore.rundir.run_directory import write_card
 
 SIX = {JobState.SUCCEEDED: 6}
 

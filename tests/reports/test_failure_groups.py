@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import RunPaths, log_path
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.report import ExitCodes, count_failed_jobs
-from longshore.model.run.states import Cause
+from longshore.contract.service import RunPaths, log_path
+from longshore.model.event import Ended, Lost
+from longshore.model.report import ExitCodes, count_failed_jobs
+from longshore.model.states import Cause
 from longshore.reports import failures as failure_groups
 from longshore.reports.failures import FailedJobs
 

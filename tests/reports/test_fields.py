@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from longshore.errors import UsageError
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 from longshore.reports.run_list import FIELDS, parse_fields, parse_filters
 
 

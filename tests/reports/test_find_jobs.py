@@ -10,9 +10,9 @@ from tests.app.written_run import WrittenRun
 from longshore.app.runs.open_run import find_job
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
-from longshore.model.workflow.job import JobSettings
+from longshore.model.json_lines import encode_line
+from longshore.model.workflow import JobSettings
+from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
 
 NAMES = ("count_A", "count_B", "sum")
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Ended, Failed
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt, Ended, Failed
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 from longshore.reports.explanation import (
     JobExplanation,
     RelatedJob,

@@ -18,7 +18,7 @@ from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.model.run.event import (
+from longshore.model.event import (
     AttemptFacts,
     AttemptSucceeded,
     BriefEvent,

@@ -8,14 +8,13 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.model.run.event import Ended, Event, Retry, StagedFiles, Steer
-from longshore.model.run.report import LabelSummary, RunReport
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Event, Retry, StagedFiles, Steer
+from longshore.model.report import LabelSummary, RunReport, Snapshot
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 from longshore.reports.report import report_run
 from longshore.reports.status import status_run
-from longshore.world.runs.run_directory import read_snapshot, write_snapshot
+from longshore.rundir.run_directory import read_snapshot, write_snapshot
 
 PAUSE = "PAUSED: the archive is down; no job starts; to continue it: longshore unpause k7f3aa"
 

@@ -12,7 +12,7 @@ from longshore.control.notifier import watch_run
 from longshore.engine.rundir.notice_log import NoticeLog, NotifierLife, encode_notice_rules
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.reports.report import report_run
-from longshore.world.files.locks import take_lock
+from longshore.system.sharing import take_lock
 
 START, FIRST, HOLD, STOPPED, END = NoticeEvent
 SOON = NOW + 60.0

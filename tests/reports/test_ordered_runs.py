@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Ended, Event, Failed, Started, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import Barrier, JobGroup, Ordering
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Ended, Event, Failed, Started, Submitting
+from longshore.model.states import Cause
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Barrier, Job, JobGroup, JobSettings, Ordering, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.time_left import (
     BARRIER,
@@ -30,7 +28,7 @@ from longshore.reports.time_left import (
     map_parents,
     simulate_time_left,
 )
-from longshore.world.files.atomic import create_file
+from longshore.system.atomic import create_file
 
 STEADY = [10.0] * 50
 

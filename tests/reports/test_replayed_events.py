@@ -15,19 +15,19 @@ from tests.journal_lines import lines_of
 from tests.reports.histories import Step, history, steps_of_runs
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.read_journal import read_since
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     AttemptFacts,
     BriefEvent,
     Event,
     Steer,
 )
-from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.states import JobState
-from longshore.model.workflow.job_groups import Barrier
+from longshore.model.report import JobReport, RunReport
+from longshore.model.states import JobState
+from longshore.model.workflow import Barrier
 from longshore.reports import replay as replayed_events
 from longshore.reports.job_reports import JobReports
 from longshore.reports.replay import (
@@ -40,7 +40,7 @@ from longshore.reports.replay import (
     read_cached_replay,
 )
 from longshore.reports.report import report_run
-from longshore.world.runs.run_directory import read_cached
+from longshore.rundir.run_directory import read_cached
 
 MANY = 20_000
 

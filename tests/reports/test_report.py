@@ -15,13 +15,12 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.runs.events import RunEvents, event_blocks
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges, RunPaths, Unreachable
 from longshore.control import resume
 from longshore.control.restart import plan_restart
 from longshore.control.resume import refuse_damage
 from longshore.errors import RunNotFoundError, RunUnreadableError, SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import (
+from longshore.model.event import (
     Ended,
     Event,
     Failed,
@@ -32,16 +31,16 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import Cause, JobState
-from longshore.model.run.submission import Submission
+from longshore.model.report import RunReport
+from longshore.model.states import Cause, JobState
+from longshore.model.submission import Submission
 from longshore.reports.explain import explain_job
 from longshore.reports.logs import LogFollower
 from longshore.reports.report import ReportBuilder, report_run
 from longshore.reports.status import status_run
+from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.service import HTCondorService
 from longshore.services.local.service import LocalService
-from longshore.world.runs.run_directory import write_card
 
 
 @pytest.fixture

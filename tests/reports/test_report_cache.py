@@ -12,13 +12,13 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.model.run.event import BriefEvent, Event, Finished, Restarted
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.contract.service import Mark, RunPaths, Unreachable
+from longshore.model.event import BriefEvent, Event, Finished, Restarted
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 from longshore.reports.report import report_run
+from longshore.rundir.run_directory import read_cached, write_cached
 from longshore.services.local.service import LocalService
-from longshore.world.runs.run_directory import read_cached, write_cached
 
 
 @pytest.fixture

@@ -15,11 +15,10 @@ from longshore.cli.show.run_screen import frame_lines
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.cli.terminal import Terminal
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
-from longshore.model.run.event import Deleted, Ended
-from longshore.model.run.report import JobFailure, Removals, RemovedJob, RunSummary
-from longshore.model.run.states import Cause
-from longshore.model.workflow.attempt_rules import JobRules, RequestGrowth
-from longshore.model.workflow.job import JobSettings
+from longshore.model.event import Deleted, Ended
+from longshore.model.report import JobFailure, Removals, RemovedJob, RunSummary
+from longshore.model.states import Cause
+from longshore.model.workflow import JobRules, JobSettings, RequestGrowth
 from longshore.reports.explain import explain_job
 from longshore.reports.logs import find_logs
 from longshore.reports.report import report_run

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.app.written_run import NOW, WrittenRun, course, run_of, run_with_kept_results
 
-from longshore.model.run.event import Ended, Event, Started, Submitting
-from longshore.model.run.states import JobState
+from longshore.model.event import Ended, Event, Started, Submitting
+from longshore.model.states import JobState
 from longshore.reports.documents.statistics import stats_document
 from longshore.reports.page.content import collect_page
 from longshore.reports.statistics import read_attempts, summarize_attempts, summarize_run_attempts

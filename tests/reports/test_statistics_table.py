@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.written_run import WrittenRun
 
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.states import Cause
-from longshore.model.text_format import format_brief_duration, format_core_time
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt
+from longshore.model.report import format_brief_duration, format_core_time
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.reports.documents.statistics import stats_document
 from longshore.reports.statistics import RunStatistics, summarize_attempts
 from longshore.reports.statistics_text import statistics_lines, write_csv

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.written_run import WrittenRun
 
-from longshore.errors import FilesError
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import MIB, Request
-from longshore.origin import Origin
+from longshore.errors import FilesError, Origin
+from longshore.model.event import Attempt
+from longshore.model.states import Cause
+from longshore.model.workflow import MIB, Request
 from longshore.reports.suggested_requests import (
     MIN_PERCENTILE,
     Basis,

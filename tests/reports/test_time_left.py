@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from longshore.model.run.event import Ended, Event, Started
+from longshore.model.event import Ended, Event, Started
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.time_left import (
     LabelRunTimes,

@@ -10,14 +10,14 @@ from tests.app.silent_service import silent_run
 
 from longshore.app.runs import events
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import RunIdentity
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
+from longshore.model.submission import RunIdentity
 from longshore.reports import status
 from longshore.reports.status import wait_for_end
-from longshore.world.runs.run_directory import write_card
+from longshore.rundir.run_directory import write_card
 
 
 def opened(root: Path) -> OpenRun:

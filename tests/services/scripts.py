@@ -12,9 +12,9 @@ from longshore.batch.jobs import ClusterFacts
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
-from longshore.contract.batch import Batch, BatchMember, Urgency
-from longshore.contract.context import RunPaths
-from longshore.model.workflow.request import Request
+from longshore.contract.executor import Batch, BatchMember, Urgency
+from longshore.contract.service import RunPaths
+from longshore.model.workflow import Request
 from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))

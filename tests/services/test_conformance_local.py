@@ -10,20 +10,19 @@ from typing import ClassVar
 
 import pytest
 
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
+from longshore.contract.service import RunPaths
 from longshore.services.local.executor import LocalExecutor
 from longshore.services.local.service import LocalService
-from longshore.testing.conformance.engine_service import EngineServiceConformance
-from longshore.testing.conformance.executor import ExecutorConformance
-from longshore.testing.conformance.executor_capabilities import (
+from longshore.testing.conformance.executor import (
+    ExecutorConformance,
     HostBoundConformance,
     NewsWaitConformance,
     ProcessCleanupConformance,
     ResourceProbeConformance,
     UnitHolderConformance,
 )
-from longshore.testing.conformance.site_capabilities import LoadReporterConformance
+from longshore.testing.conformance.service import EngineServiceConformance, LoadReporterConformance
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from tests.shell_service import ShellService
 
-from longshore.testing.conformance.service import ServiceConformance
-from longshore.testing.conformance.service_capabilities import LogDirectoriesConformance
+from longshore.testing.conformance.service import LogDirectoriesConformance, ServiceConformance
 
 
 class TestShellService(ServiceConformance, LogDirectoriesConformance):

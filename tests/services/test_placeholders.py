@@ -11,20 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.job_commands import command_argv, full_command
 from longshore.plan.scripts import JobScript, render_job_script
 from longshore.services.htcondor.render.render import render
 from longshore.services.local import render as by_hand
-from longshore.world.files.atomic import create_file
+from longshore.system.atomic import create_file
 
 MARKS = {"<ENV:MINE>": "m y", "<FILE:table>": "{root}/data/t.csv", "<WMS:attemptNum>": "{attempt}"}
 """Each placeholder that a command may have, and its value."""

@@ -15,13 +15,13 @@ import msgspec
 from tests.simulation.commands import Silent, open_simulated
 
 from longshore.app.verify.verify import verify_run
-from longshore.contract.batch import AttemptId
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import AttemptId
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
-from longshore.model.run.event import (
+from longshore.model.event import (
     Ended,
     Event,
     Failed,
@@ -33,9 +33,8 @@ from longshore.model.run.event import (
     Steer,
     Submitting,
 )
-from longshore.model.run.report import RunReport
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import RunReport, Snapshot
+from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder
 
 if TYPE_CHECKING:

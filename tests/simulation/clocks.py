@@ -14,8 +14,7 @@ from longshore.app.submit import submit_once
 from longshore.control import resume
 from longshore.engine.run import engine_service, executor_capabilities
 from longshore.engine.rundir import engine_lock, interventions
-from longshore.world import clock
-from longshore.world.files import locks
+from longshore.system import host, sharing
 
 _MODULES: Final[tuple[ModuleType, ...]] = (
     resume,
@@ -24,8 +23,8 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     interventions,
     engine_service,
     executor_capabilities,
-    locks,
-    clock,
+    sharing,
+    host,
 )
 """Modules that ask for the time, or sleep, by themselves."""
 

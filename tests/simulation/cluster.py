@@ -17,9 +17,9 @@ from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.batch_allocations import numbers_of_mailboxes
 from longshore.batch.pilots.program.pilot import Pilot
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.keeper.kernel import become_subreaper
-from longshore.world.files.folder import make_folders
+from longshore.system.folder import make_folders
 
 _QUEUE_S: Final = (0.0, 0.0, 0.3, 4.0)
 """Times that allocations wait."""

@@ -11,11 +11,10 @@ from longshore.app.progress import RecordingProgress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.submit_once import PreparedRun, submit_once
 from longshore.app.verify.verify import VerifyResult, verify_run
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.contract.service import Intervention, JobSelection, RestartChanges, RunPaths
 from longshore.control.restart import restart
 from longshore.control.resume import accept_loss, resume
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
 
 
 class Silent:

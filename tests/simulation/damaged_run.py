@@ -17,10 +17,10 @@ from tests.simulation.truth import Truth
 from tests.simulation.universe import Universe
 
 from longshore.app.verify.verify import Check
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import first_event, lives, measure_lives
 from longshore.errors import LongshoreError
-from longshore.model.run.manifest import is_source
+from longshore.model.submission import is_source
 
 _PATIENCE_S: Final = 120.0
 

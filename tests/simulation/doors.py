@@ -22,7 +22,7 @@ from longshore.engine import keeper
 from longshore.engine.keeper.guard import GuardSystem
 from longshore.engine.keeper.guard import system as guard_system
 from longshore.engine.keeper.kernel import System, system
-from longshore.world.process_system import processes
+from longshore.system.processes import processes
 
 
 class _Library:

@@ -32,16 +32,16 @@ from tests.simulation.truth import Truth
 from tests.simulation.universe import EndlessHistoryError, Happening, Process, Universe
 
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper import keeper
 from longshore.engine.keeper.guard import Guard, guard_path
 from longshore.engine.keeper.kernel import system
 from longshore.engine.run import engine_service
 from longshore.services.local.executor import LocalExecutor
+from longshore.system.files import files
 from longshore.testing.fakes import ContractViolationError
 from longshore.testing.runs import write_run
-from longshore.world.files.system import files
 
 MEMORY: Final = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
 """Where the files of a history are: it is written a thousand times a minute."""

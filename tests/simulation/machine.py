@@ -21,7 +21,7 @@ from tests.simulation.plan import AttemptPlan
 from tests.simulation.truth import Truth
 from tests.simulation.universe import Process, Universe
 
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"

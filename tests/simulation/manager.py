@@ -11,12 +11,11 @@ import msgspec
 from tests.simulation.plan import AttemptPlan, Plan
 from tests.simulation.universe import Universe
 
-from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.executor import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
 from longshore.testing.fakes import (
     AttemptOutcome,
     ContractViolationError,

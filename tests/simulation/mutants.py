@@ -15,9 +15,9 @@ from longshore.control import resume
 from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine
-from longshore.model.run.event import Event, Seal
+from longshore.model.event import Event, Seal
 from longshore.services.local.keeper_client import LocalClient
-from longshore.world.files.atomic import AppendedFile
+from longshore.system.atomic import AppendedFile
 
 
 @contextmanager

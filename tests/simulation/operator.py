@@ -9,7 +9,7 @@ from tests.simulation.plan import DamagePlan, Order
 from tests.simulation.service import SimulatedService
 from tests.simulation.universe import Process, Universe
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import END_SEAL
 from longshore.errors import LongshoreError
 

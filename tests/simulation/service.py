@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from tests.simulation.universe import Process, Universe
 
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import lives
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import RunUnreadableError, SubmissionRefusedError

@@ -7,7 +7,7 @@ from collections import defaultdict
 import msgspec
 from tests.simulation.universe import Universe
 
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 
 
 class AttemptEnd(msgspec.Struct, frozen=True):

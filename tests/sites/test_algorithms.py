@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.contract.site_selection import SelectionSettings, SiteCandidate
+from longshore.contract.algorithms import SelectionSettings, SiteCandidate
 from longshore.sites.select import (
     load_of,
     select_cheapest,

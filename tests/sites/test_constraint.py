@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
+from longshore.contract.algorithms import SelectionSettings, SiteCandidate, SiteSelection
 from longshore.errors import ConfigError
 from longshore.sites.select import priority_warnings, read_priorities, select_by_constraint
 

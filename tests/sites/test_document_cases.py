@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from longshore.config.merge import to_node
-from longshore.origin import Origin
+from longshore.errors import Origin
 from longshore.sites.job_specification import read_job_specification
 from longshore.sites.match import match_field, match_range, search_graph
 from longshore.sites.resource_graph import read_resource_graph

@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from longshore.config.merge import to_node
-from longshore.contract.site_match import JobSpecification, Requirement
-from longshore.errors import ConfigError
-from longshore.origin import Origin
+from longshore.contract.algorithms import JobSpecification, Requirement
+from longshore.errors import ConfigError, Origin
 from longshore.sites.job_specification import read_job_specification, read_requires
 from longshore.sites.match import match_field, match_range
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longshore.contract.batch import Limits as ExecutorLimits
+from longshore.contract.executor import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import WHOLE_NODE_B
-from longshore.model.workflow.attempt_rules import JobRules, RequestGrowth
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, JobRules, JobSettings, Request, RequestGrowth
 from longshore.sites.limits import (
     SiteLimits,
     exceeded_ceilings,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, Request
 from longshore.sites.requests import SINGLE, convert_to_local
 
 CAPACITY = {"cpus": 4, "memory": 16384 * MIB}

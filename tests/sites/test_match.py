@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from longshore.config.merge import to_node
-from longshore.contract.site_match import UnmetNeed
-from longshore.model.workflow.request import MIB, Request
-from longshore.origin import Origin
+from longshore.contract.algorithms import UnmetNeed
+from longshore.errors import Origin
+from longshore.model.workflow import MIB, Request
 from longshore.sites.job_specification import read_job_specification, read_requires
 from longshore.sites.limits import read_limits
 from longshore.sites.match import JobNeed, RunNeeds, SiteFacts, find_unmet, match_field, match_range, search_graph

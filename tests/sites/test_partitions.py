@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import ConfigError
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation, total_request
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request, total_request
 from longshore.sites.requests import PartitionRow, choose_partition
 
 GIB = 1024 * MIB

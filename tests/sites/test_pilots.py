@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 from longshore.sites.pilots import read_pilot
 from longshore.world.read.yaml_text import parse_yaml
 

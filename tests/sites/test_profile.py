@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.config.merge import Node, plain_value
-from longshore.errors import ConfigError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
 from longshore.sites.profile import SiteProfile, host_matches, only_site, profile_layer, resolve_profile
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -7,10 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import PingReport
-from longshore.contract.inventory import Association, Inventory, NodeGroup, PartitionState
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.contract.service import Association, Inventory, NodeGroup, PartitionState, PingReport
+from longshore.errors import Origin
+from longshore.model.workflow import MIB
 from longshore.sites.limits import SiteLimit
 from longshore.sites.profile import find_limit_problems, find_row_problems, profile_text
 from longshore.sites.requests import PartitionRow

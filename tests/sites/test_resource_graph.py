@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.site_match import Vertex
+from longshore.contract.algorithms import Vertex
 from longshore.errors import ConfigError
 from longshore.sites.resource_graph import read_resource_graph
 

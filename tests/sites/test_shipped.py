@@ -13,11 +13,11 @@ from tests.house.site_reference import PAGE, page
 import longshore.services
 from longshore.app.configure.schemas import configuration_schema, profile_schema, site_schema
 from longshore.config.schema import check_schema
-from longshore.origin import Origin
+from longshore.errors import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile
+from longshore.world.plugins import shipped_path
 from longshore.world.read.site_profiles import SitePath
-from longshore.world.shipped_files import shipped_path
 
 SITE: dict[str, Any] = site_schema()
 CONFIG: dict[str, Any] = configuration_schema()

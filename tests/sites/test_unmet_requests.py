@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.inventory import Association, Inventory, NodeGroup, PartitionState, Qos
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.request import MIB
+from longshore.contract.service import Association, Inventory, NodeGroup, PartitionState, Qos
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation
 from longshore.sites.requests import Unmet, expand_hosts, find_unmet_requests, unknown_name
 
 GIB = 1024 * MIB

@@ -8,17 +8,17 @@ import pytest
 
 from longshore.contract import capabilities, executor
 from longshore.contract.capabilities import Cancellable, LivenessProbe, LogLocator
-from longshore.testing.conformance import executor_capabilities, service_capabilities, site_capabilities
-from longshore.testing.conformance.capability import assert_capabilities_are_covered
-from longshore.testing.conformance.executor import ExecutorConformance
-from longshore.testing.conformance.service_capabilities import CancellableConformance, LivenessProbeConformance
+from longshore.testing.conformance import executor as executor_conformance
+from longshore.testing.conformance import service
+from longshore.testing.conformance.executor import ExecutorConformance, assert_capabilities_are_covered
+from longshore.testing.conformance.service import CancellableConformance, LivenessProbeConformance
 
 
 @pytest.mark.parametrize(
     ("contract", "conformance", "others"),
     [
-        (capabilities, (service_capabilities, site_capabilities), {LogLocator}),
-        (executor, (executor_capabilities,), {executor.Executor}),
+        (capabilities, (service,), {LogLocator}),
+        (executor, (executor_conformance,), {executor.Executor}),
     ],
 )
 def test_each_capability_has_one_conformance_class(
@@ -33,7 +33,7 @@ def test_each_capability_has_one_conformance_class(
         name: vars(kind)["capability"]
         for module in conformance
         for name, kind in inspect.getmembers(module, inspect.isclass)
-        if "capability" in vars(kind)
+        if "capability" in vars(kind) and kind.__module__ == module.__name__  # type: ignore[attr-defined]
     }
     assert covered == {f"{kind.__name__}Conformance": kind for kind in abstract - others}
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Simulation
 
-from longshore.contract.batch import Batch, FindResult, PollResult
-from longshore.contract.context import Unreachable
+from longshore.contract.executor import Batch, FindResult, PollResult
+from longshore.contract.service import Unreachable
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.testing.fakes import (
     AttemptOutcome,
     ContractViolationError,

@@ -11,8 +11,8 @@ import pytest
 from tests.two_users.accounts import Account
 from tests.two_users.runs import LOOKS, submit, tree, wait_for, words, write_configuration
 
-from longshore.contract.context import RunPaths
-from longshore.world.runs.manifests import accept_changes, read_manifest
+from longshore.contract.service import RunPaths
+from longshore.rundir.submissions import accept_changes, read_manifest
 
 _WRITE_OF_OTHERS = 0o002
 _SERVICE = "from longshore.services.local.service import LocalService\n\nclass Service(LocalService): pass\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from longshore.world.clock import SystemClock, timestamp
+from longshore.system.host import SystemClock, timestamp
 
 
 def test_a_moment_as_bps_writes_it() -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.system.host import CpuLimitError, cpu_limit
 
 
 @pytest.mark.timeout(60)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from longshore.world.host import (
+from longshore.system.host import (
     boot_id,
     host_name,
     is_same_process,

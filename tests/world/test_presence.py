@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.app.payload.locate_file import locate_file
-from longshore.world.files.presence import can_see, can_see_file, can_see_folder
+from longshore.system.reading import can_see, can_see_file, can_see_folder
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "file/below", "\ud800", "none"])

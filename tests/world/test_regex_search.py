@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from longshore.world.cpu_limit import CpuLimitError
+from longshore.system.host import CpuLimitError
 from longshore.world.regex_search import find_match, select_matching
 
 LONG = "x" * 100_000

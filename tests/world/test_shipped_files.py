@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path
 
 
 def test_defaults_and_programs_are_shipped() -> None:

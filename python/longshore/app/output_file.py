@@ -8,11 +8,10 @@ from pathlib import Path
 from shlex import quote
 
 from longshore.errors import FilesError
-from longshore.world.files.atomic import atomic_file
-from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
-from longshore.world.files.permissions import CLOSED_ERRORS
-from longshore.world.files.presence import real_path
-from longshore.world.files.system import files
+from longshore.system.atomic import atomic_file
+from longshore.system.files import files
+from longshore.system.reading import real_path
+from longshore.system.room import CLOSED_ERRORS, FULL_ERRORS, describe_failed_write
 
 
 def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: str) -> None:

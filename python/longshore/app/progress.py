@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.errors import LongshoreError
 
 _Source: TypeAlias = Callable[[], Iterable[str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from longshore.config.schema import Finding
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.errors import LongshoreError
 
 

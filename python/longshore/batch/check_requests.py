@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from longshore.contract.context import Context, Problem
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB
+from longshore.contract.service import Context, Problem
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings
 from longshore.sites.requests import CPUS, NoPartitionError, PartitionRow, choose_partition
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 Allocate: TypeAlias = Callable[[JobSettings, Mapping[str, Any]], Sequence[Allocation]]
 """Returns what each component of a job asks for, by its settings and those of the executor."""

@@ -15,14 +15,13 @@ from longshore.batch.engine_job import engine_request, engine_script, wants_engi
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error, own_map, wants_fence, wants_native
-from longshore.contract.batch import Batch
-from longshore.contract.context import Context, Problem
+from longshore.contract.executor import Batch
+from longshore.contract.service import Context, Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow.attempt_rules import KeepPolicy
-from longshore.model.workflow.job import Job, JobSettings, shared_parts_key
+from longshore.model.workflow import Job, JobSettings, KeepPolicy, shared_parts_key
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 
 def check_site(ctx: Context, dialect: Dialect) -> Iterator[Problem]:

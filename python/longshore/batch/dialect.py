@@ -20,12 +20,11 @@ from longshore.batch.scripts.lines import fill_template
 from longshore.batch.scripts.node_launchers import NodeLauncher
 from longshore.batch.settings import check_keys
 from longshore.batch.submit_replies import SubmissionReply, SubmitReplies
-from longshore.contract.batch import Urgency
-from longshore.contract.context import Unreachable
-from longshore.contract.inventory import Association, NodeGroup, PartitionState, Qos
+from longshore.contract.executor import Urgency
+from longshore.contract.service import Association, NodeGroup, PartitionState, Qos, Unreachable
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.world.processes.shell import ProgramResult
+from longshore.model.workflow import Allocation
+from longshore.system.programs import ProgramResult
 
 _Answer_co = TypeVar("_Answer_co", covariant=True)
 SHORT_S: Final = 15.0
@@ -57,7 +56,7 @@ class InventoryQuestions(msgspec.Struct, frozen=True, kw_only=True):
     """Questions for what a cluster has, beside partitions, accounts and QOS; ``None`` for what it cannot be asked.
 
     `limits` asks for the longest run time per partition, in seconds, and `names` for the names of further things by
-    their kind. `knows_resources` is that of `longshore.contract.inventory.Inventory`.
+    their kind. `knows_resources` is that of `longshore.contract.service.Inventory`.
     """
 
     nodes: Question[tuple[NodeGroup, ...]] | None = None

@@ -16,19 +16,18 @@ from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.script_writer import engine_text
 from longshore.batch.settings import one_of, own_map
 from longshore.config.quantities import parse_walltime
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import Batch
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.rundir.liveness import last_log_line
-from longshore.errors import ConfigError, SubmissionRefusedError
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS, ConfigError, SubmissionRefusedError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import MIB, Request
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.read_file import read_file
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.runs.manifests import submission_paths
-from longshore.world.runs.run_directory import read_card, read_snapshot
+from longshore.model.workflow import MIB, Request
+from longshore.rundir.run_directory import read_card, read_snapshot
+from longshore.rundir.submissions import submission_paths
+from longshore.system.atomic import write_atomically
+from longshore.system.reading import read_file
+from longshore.system.sharing import seconds_since_boot
 
 TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
 _RECORD_PATH: Final = PurePosixPath("wms", "engine-job.json")

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 
 
 class TaskId(msgspec.Struct, frozen=True):

@@ -9,11 +9,9 @@ import msgspec
 
 from longshore.batch.check_requests import Allocate
 from longshore.batch.ping.ping import PILOT_NODES
-from longshore.contract.context import Context, Problem
-from longshore.contract.inventory import Inventory
+from longshore.contract.service import Context, Inventory, Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import Job
+from longshore.model.workflow import Allocation, Job
 from longshore.sites.requests import PartitionRow, choose_partition, find_unmet_requests
 
 

@@ -10,16 +10,15 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.batch.jobs import TaskId
-from longshore.contract.batch import BatchMember
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import BatchMember
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checksum import CHECKSUM_B, SEED, add_checksum, check_block, has_checksum
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders, remove_file
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.manifests import submission_paths
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.json_lines import CHECKSUM_B, SEED, add_checksum, check_block, has_checksum
+from longshore.rundir.submissions import submission_paths
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders, remove_file
+from longshore.system.reading import read_file
 
 LOG: Final = logging.getLogger("longshore.batch")
 BATCH_TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")

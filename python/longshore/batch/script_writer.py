@@ -12,8 +12,8 @@ from longshore.batch.jobs import ClusterFacts
 from longshore.batch.scripts.job_spec import JobSpec, SiteDefaults
 from longshore.batch.scripts.lines import job_name, raw_options
 from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error, own_map, wants_native
-from longshore.contract.batch import Batch, Urgency
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import Batch, Urgency
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles, refuses_requeued
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue

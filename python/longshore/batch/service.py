@@ -31,10 +31,21 @@ from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.script_writer import job_spec
 from longshore.batch.settings import own_map, wants_native
 from longshore.contract.capabilities import AllocationReader, JobProbe, PartialJournal, Recoverable
-from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import (
+    CancelOutcome,
+    Context,
+    Intervention,
+    JobSelection,
+    Mark,
+    PingReport,
+    Problem,
+    RenderedFile,
+    RestartChanges,
+    RunPaths,
+    StaleMarkError,
+    Unreachable,
+)
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.launch.engine_command import engine_command
 from longshore.engine.run.engine_service import EngineService
@@ -43,21 +54,19 @@ from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging, refuse_transfer
 from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Event
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.event import Event
+from longshore.model.json_lines import encode_line
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Allocation, Job, JobSettings
+from longshore.rundir.find_run import hint_reference
+from longshore.rundir.run_directory import read_card, read_submitting
 from longshore.sites.requests import Unmet
-from longshore.world.clock import Clock
-from longshore.world.files.locks import lock_folder
-from longshore.world.host import host_name, user_name
-from longshore.world.runs.find_run import hint_reference
-from longshore.world.runs.run_directory import read_card, read_submitting
+from longshore.system.host import Clock, host_name, user_name
+from longshore.system.sharing import lock_folder
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 
 class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader, JobProbe):

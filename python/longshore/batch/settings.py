@@ -8,8 +8,8 @@ from typing import Final, cast
 
 from longshore.config.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 
 HOPELESS_AFTER_S: Final = 600.0
 """Time that a job which can never start waits by default: enough for an operator who changes a limit."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 
 class SubmitOutcome(StrEnum):

@@ -17,8 +17,8 @@ from lsst.ctrl.bps import (
 )
 
 from longshore.bps.stored_workflow import ExportedJob, StoredWorkflow
-from longshore.contract.context import RunPaths, log_path
-from longshore.model.workflow.job_groups import Ordering
+from longshore.contract.service import RunPaths, log_path
+from longshore.model.workflow import Ordering
 from longshore.plan.job_commands import fill_attempt
 
 RECORDER: Final = "wms/record-job"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lsst.ctrl.bps import GenericWorkflowGroup, GenericWorkflowNoopJob
 
-from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
+from longshore.model.workflow import Implementation, JobGroup, Ordering
 
 
 class OrderingCollector:

@@ -20,11 +20,8 @@ from lsst.ctrl.bps import (
 from longshore.bps.import_orderings import OrderingCollector
 from longshore.config.templates import ATTEMPT_MARK, WMS_HINT, undelay_env
 from longshore.errors import PreparationError
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import DataId
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, DataId, File
+from longshore.model.workflow import Job, JobSettings, Workflow
 
 SettingsCompiler: TypeAlias = Callable[[GenericWorkflowJob], JobSettings]
 """Makes the settings of a job from its attributes."""

@@ -8,12 +8,11 @@ import time
 from typing import Final
 
 from longshore.bps.plugin_records import Phase, PluginState, is_process_alive, write_state
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.service import CancelOutcome, RunPaths
 from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError
-from longshore.world.host import host_name, processes_with_variable
-from longshore.world.processes.signals import signal_group, signal_process
+from longshore.system.host import host_name, processes_with_variable
+from longshore.system.processes import signal_group, signal_process
 
 _END_S: Final = 30.0
 """Seconds for the process of a plug-in to end its jobs before it is killed."""

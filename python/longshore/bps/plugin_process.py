@@ -22,11 +22,11 @@ from lsst.utils import doImportType
 from longshore.bps.export_workflow import RECORDS, export_config, export_workflow
 from longshore.bps.plugin_records import Phase, PluginState, lock_path, write_state
 from longshore.bps.stored_workflow import read_workflow
-from longshore.contract.context import RunPaths
-from longshore.world.files.folder import make_folders
-from longshore.world.files.locks import take_lock
-from longshore.world.host import host_name
-from longshore.world.runs.run_directory import read_card
+from longshore.contract.service import RunPaths
+from longshore.rundir.run_directory import read_card
+from longshore.system.folder import make_folders
+from longshore.system.host import host_name
+from longshore.system.sharing import take_lock
 
 _LOG: Final = logging.getLogger(__name__)
 _LOCK_WAIT_S: Final = 10.0

@@ -11,15 +11,14 @@ from typing import Final
 import msgspec
 
 from longshore.bps.export_workflow import ATTEMPT_WORD, RECORDS
-from longshore.contract.context import RunPaths
-from longshore.contract.service import JobStatus
+from longshore.contract.service import JobStatus, RunPaths
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.states import JobState
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders
-from longshore.world.files.locks import is_locked
-from longshore.world.files.read_file import read_file
+from longshore.errors import DECODE_ERRORS
+from longshore.model.states import JobState
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders
+from longshore.system.reading import read_file
+from longshore.system.sharing import is_locked
 
 RECORD_SCRIPT: Final = """\
 #!/bin/sh

@@ -27,19 +27,31 @@ from longshore.bps.plugin_records import (
 from longshore.bps.stored_workflow import FILE, store_workflow
 from longshore.config.templates import ATTEMPT_NAME
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome, JobSelection, RestartChanges
-from longshore.contract.service import JobStatus, ReportSource, ServiceTraits, StatusReport, WmsService
+from longshore.contract.service import (
+    CancelOutcome,
+    Context,
+    JobSelection,
+    JobStatus,
+    PingReport,
+    Problem,
+    RenderedFile,
+    ReportSource,
+    RestartChanges,
+    RunPaths,
+    ServiceTraits,
+    StatusReport,
+    Unreachable,
+    WmsService,
+)
 from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
-from longshore.model.run.states import TERMINAL_STATES, JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.states import TERMINAL_STATES, JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Job, Workflow
 from longshore.plan.job_commands import full_command, names_attempt
-from longshore.world.host import host_name, user_name
-from longshore.world.processes.detach import start_detached
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.system.detached import start_detached
+from longshore.system.host import host_name, user_name
 
 _START_S: Final = 600.0
 """Seconds for a plug-in to prepare and submit a run."""

@@ -24,12 +24,11 @@ from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.app.submit.write_run import write_run
 from longshore.bps.import_workflow import import_workflow, with_environment
 from longshore.config.merge import to_node
-from longshore.contract.context import RunPaths
-from longshore.errors import FilesError
-from longshore.model.workflow.job import JobSettings
-from longshore.origin import Origin
-from longshore.world.files.atomic import create_file
-from longshore.world.runs.registry import remove_entry, reserved_id
+from longshore.contract.service import RunPaths
+from longshore.errors import FilesError, Origin
+from longshore.model.workflow import JobSettings
+from longshore.rundir.registry import remove_entry, reserved_id
+from longshore.system.atomic import create_file
 
 _LOG: Final = logging.getLogger(__name__)
 _VALUES: Final = {

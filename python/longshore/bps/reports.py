@@ -8,8 +8,8 @@ from typing import Final
 
 from lsst.ctrl.bps import WmsJobReport, WmsRunReport, WmsSpecificInfo, WmsStates
 
-from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import JobReport, RunReport
+from longshore.model.states import JobState
 
 _SIGNAL_BASE: Final = 128
 

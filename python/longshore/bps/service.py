@@ -24,17 +24,17 @@ from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.bps.prepare_run import BpsLogProgress, prepare_run, refuse_unusable
 from longshore.bps.reports import to_run_report, to_state
-from longshore.contract.intervention import JobSelection, RestartChanges
+from longshore.contract.service import JobSelection, RestartChanges
 from longshore.control.interventions import cancel, live_runs_of
 from longshore.control.restart import plan_restart, restart
 from longshore.errors import LongshoreError, RunNotFoundError
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import TERMINAL_STATES
+from longshore.model.report import RunReport
+from longshore.model.states import TERMINAL_STATES
 from longshore.reports.remote_runs import open_or_query
 from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.status import status_run
-from longshore.world.runs.find_run import run_reference
+from longshore.rundir.find_run import run_reference
 
 _LOG: Final = logging.getLogger(__name__)
 _UNREACHED: Final = 1

@@ -11,13 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.templates import LESS_THAN
-from longshore.contract.context import RunPaths
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Command, Scalar
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.job_groups import Ordering
-from longshore.model.workflow.request import MIB
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import RunPaths
+from longshore.model.tasks import Command, File, Scalar
+from longshore.model.workflow import MIB, Job, Ordering, Workflow
 from longshore.plan.job_commands import command_program, insert_run_folder, shell_line
 
 FILE: Final = "wms/bps_workflow.json"

@@ -59,8 +59,8 @@ def _is_candidate(item: CompletionItem[str], incomplete: str) -> bool:
 
 
 def _complete_runs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.world.runs.find_run import is_last_meant, newest_runs
-    from longshore.world.runs.registry import read_entries
+    from longshore.rundir.find_run import is_last_meant, newest_runs
+    from longshore.rundir.registry import read_entries
 
     if "/" in incomplete or incomplete.startswith((".", "~")):
         # An archive of a run is a file.
@@ -77,7 +77,7 @@ def _complete_runs(ctx: click.Context, incomplete: str) -> Iterator[CompletionIt
 
 def _complete_archives(incomplete: str) -> Iterator[CompletionItem[str]]:
     """Complete archives in the working directory."""
-    from longshore.world.archives.archive_names import archive_suffix
+    from longshore.rundir.archive_names import archive_suffix
 
     with os.scandir() as entries:
         names = sorted(entry.name for entry in entries if archive_suffix(entry.name) and entry.is_file())

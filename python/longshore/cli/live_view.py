@@ -14,7 +14,7 @@ from longshore.reports.styled import line_text, plain, width_of
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.model.run.report import RunReport
+    from longshore.model.report import RunReport
     from longshore.reports.report import ReportBuilder
 
 _INTERVAL_S: Final = 0.5

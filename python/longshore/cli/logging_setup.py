@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, Self
 
 from longshore.errors import UsageError
-from longshore.model.suggestions import name_all
+from longshore.model.wording import name_all
 
 LOGGER: Final = logging.getLogger("longshore")
 _ANNOUNCE_AFTER_S: Final = 1.0

@@ -165,7 +165,7 @@ class LazyGroup(click.Group):
             raise OutputClosed from error
         except (click.UsageError, UsageError) as error:
             if ctx.invoked_subcommand in _SUBMITS:
-                from longshore.world.runs.find_run import record_refusal
+                from longshore.rundir.find_run import record_refusal
 
                 record_refusal(error.format_message() if isinstance(error, click.UsageError) else error.message)
             raise
@@ -357,20 +357,20 @@ def _io_error(error: OSError) -> LongshoreError:
     if error.filename and error.errno in {errno.ENOSPC, errno.EDQUOT}:
         from pathlib import Path
 
-        from longshore.world.files.disk_space import describe_failed_write
+        from longshore.system.room import describe_failed_write
 
         path = Path(os.fsdecode(error.filename)).parent
         return LongshoreError(f"cannot write {describe_failed_write(error, path)}", hint="Make room there.")
     if error.filename:
         from pathlib import Path
 
-        from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
+        from longshore.system.room import CLOSED_ERRORS, closed_hint
 
         hint = closed_hint(Path(os.fsdecode(error.filename))) if error.errno in CLOSED_ERRORS else ""
         return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}", hint=hint)
     if isinstance(error, FileNotFoundError):
         # A relative path, or a search for files, where the current directory is gone.
-        from longshore.world.files.presence import current_directory
+        from longshore.system.reading import current_directory
 
         try:
             current_directory()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 
 _COMMAND_SYNONYMS: Final = {
     **dict.fromkeys(("run", "start", "launch", "qsub", "sbatch", "condor_submit"), "submit"),

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final, Self, TextIO, TypeAlias
 import click
 
 from longshore.cli.terminal import can_redraw, has_color
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.states import JobState
-from longshore.model.text_format import escape_controls, failure_text
-from longshore.model.wording import count_noun
+from longshore.model.report import escape_controls, failure_text
+from longshore.model.states import JobState
+from longshore.model.wording import count_noun, format_timestamp
 from longshore.reports.styled import Span, line_text
 
 if TYPE_CHECKING:
-    from longshore.model.run.report import Failure, RunReport
+    from longshore.model.report import Failure, RunReport
     from longshore.reports.report import ReportBuilder
 
 _SHOWN_STATES: Final = (

@@ -18,7 +18,7 @@ from longshore.cli.terminal import can_redraw
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.submit_once import SubmittedRun
-    from longshore.model.run.report import Failure, RunReport
+    from longshore.model.report import Failure, RunReport
 
 _CONFIG_KEYS: Final = {
     "butler_config": "butlerConfig",
@@ -175,8 +175,8 @@ def print_interrupted_wait(reference: str) -> None:
 def _print_outcome(opened: OpenRun, report: RunReport, *, as_json: bool) -> None:
     """Print in a line how a run ended, and why: on a terminal, its last failures stand above."""
     from longshore.cli.show.run_summary_text import failure_lines
-    from longshore.model.report_text import outcome_line
-    from longshore.model.run.states import JobState
+    from longshore.model.report import outcome_line
+    from longshore.model.states import JobState
 
     if not as_json:
         click.echo(outcome_line(report))
@@ -206,7 +206,7 @@ def _failures(opened: OpenRun, report: RunReport) -> Sequence[Failure]:
 
 def print_ways_on(opened: OpenRun, report: RunReport) -> None:
     """Print why the command no longer waits for a run that is not over, and what can be done; nothing if it is."""
-    from longshore.model.run.states import PAUSED_EXIT_STATUS
+    from longshore.model.states import PAUSED_EXIT_STATUS
     from longshore.reports.rerun_commands import pause_commands
 
     if report.wait_status != PAUSED_EXIT_STATUS:

@@ -21,12 +21,12 @@ from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit as submit_run
 from longshore.client.run import PrintedReport, Run
 from longshore.errors import RunNotMeantError, UsageError
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.model.values import YamlValue
 from longshore.reports.run_list import RunQuery, list_runs
 
 if TYPE_CHECKING:
-    from longshore.model.run.report import TextPrinter
+    from longshore.model.report import TextPrinter
 
 
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,16 +17,15 @@ from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.client.notebook import frame, show_live
 from longshore.client.tables import RunJobs, StatisticsTable, SuggestedRequests, read_jobs
-from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
+from longshore.contract.service import Intervention, JobSelection, RestartChanges
 from longshore.control.interventions import cancel, parse_changes, steer
 from longshore.control.restart import compare_sources, plan_restart, restart
 from longshore.control.resume import resume
 from longshore.errors import RunPausedError
-from longshore.model.report_text import report_summary
-from longshore.model.run.event import Event
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
+from longshore.model.event import Event
+from longshore.model.measurements import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
+from longshore.model.report import RunReport, report_summary
+from longshore.model.states import JobState
 from longshore.reports.explain import explain_job
 from longshore.reports.export.formats import export_run, render_run
 from longshore.reports.logs import find_logs, read_log

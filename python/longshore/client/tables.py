@@ -17,9 +17,9 @@ from longshore.app.runs.events import event_blocks, newest_requests
 from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
-from longshore.model.run.states import Cause, JobState
-from longshore.model.tasks.task import Scalar
-from longshore.model.text_format import escape_controls, failure_text, format_duration
+from longshore.model.report import escape_controls, failure_text, format_duration
+from longshore.model.states import Cause, JobState
+from longshore.model.tasks import Scalar
 from longshore.model.wording import count_noun
 from longshore.reports.report import report_run
 from longshore.reports.suggested_requests import requests_yaml
@@ -27,8 +27,8 @@ from longshore.reports.suggested_requests import requests_yaml
 if TYPE_CHECKING:
     import pandas as pd
 
-    from longshore.model.run.report import TextPrinter
-    from longshore.model.workflow.request import Request
+    from longshore.model.report import TextPrinter
+    from longshore.model.workflow import Request
     from longshore.reports.statistics import AttemptStatistics, RunStatistics
     from longshore.reports.suggested_requests import LabelSuggestion, RequestAdvice
 

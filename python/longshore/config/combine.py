@@ -10,12 +10,9 @@ import msgspec
 
 from longshore.config.profile import ATTRIBUTE_KEYS, AttributeValue, JobProfile
 from longshore.config.templates import protect_text
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
-from longshore.model.workflow.attempt_rules import JobRules
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
-from longshore.origin import Origin
+from longshore.model.workflow import JobRules, JobSettings, Request
 
 _Amount = TypeVar("_Amount", int, float)
 _Value = TypeVar("_Value")

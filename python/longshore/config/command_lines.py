@@ -36,10 +36,8 @@ from longshore.config.templates import (
     split_fields,
     undelay_env,
 )
-from longshore.errors import ConfigError, UndefinedVariableError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin, UndefinedVariableError
+from longshore.model.wording import did_you_mean, quote_value
 
 # Hints for undefined placeholders in commands.
 

@@ -15,10 +15,9 @@ from longshore.config.merge import Marker, Node, plain_value
 from longshore.config.schema import find_key_schema, keys_of_schema
 from longshore.config.search import SECTIONS, Config, is_delimited
 from longshore.config.templates import Field, expand_env, rewrite_angled_env, split_angled, split_variables
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean, nearest
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, nearest
 
 _MAX_NESTED_CALLS: Final = 100
 _MAX_STEPS: Final = 1000

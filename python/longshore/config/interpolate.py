@@ -36,11 +36,9 @@ from longshore.config.templates import (
     split_angled,
     split_variables,
 )
-from longshore.errors import CodeRefusedError, ConfigError, ReferenceCycleError, UndefinedVariableError
-from longshore.model.suggestions import did_you_mean, name_all
+from longshore.errors import CodeRefusedError, ConfigError, Origin, ReferenceCycleError, UndefinedVariableError
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, name_all, quote_value
 
 # Scope of a search: current values, environment and free variables; and a value as written.
 

@@ -18,12 +18,10 @@ from longshore.config.schema import Finding, Severity, check_schema, find_unknow
 from longshore.config.search import INIT_LABEL, LABEL_SECTIONS, Config
 from longshore.config.secrets import find_secrets
 from longshore.config.templates import rewrite_angled_env, unset_env_names
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.model.wording import count_noun, quote_value
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.model.wording import count_noun, did_you_mean, quote_value
+from longshore.model.workflow import MIB
 
 # Reads keys that BPS's own guide misspells as the intended keys, and warns of them; accepts other spellings.
 

@@ -22,10 +22,9 @@ from longshore.config.schema import Finding, Severity, find_unknown_keys, key_na
 from longshore.config.search import Config
 from longshore.config.staging import TRANSFER_COMMAND
 from longshore.config.templates import WMS_HINT, angled_names, is_wms_name
-from longshore.errors import ConfigError, ReferenceCycleError
-from longshore.model.suggestions import did_you_mean, own_word
+from longshore.errors import ConfigError, Origin, ReferenceCycleError
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, own_word
 
 _STAGE_NAMES: Final = (
     "timestamp",

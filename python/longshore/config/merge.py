@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 
 
 class LayerRank(IntEnum):

@@ -9,8 +9,7 @@ from longshore.config.merge import Node, plain_value
 from longshore.config.quantities import parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.notice import NoticeEvent, NoticeRule, SecretReference
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.model.wording import quote_value
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
 
 SECTION: Final = "notify"
 _KEYS: Final = ("events", "command", "webhook", "format", "timeout")

@@ -23,13 +23,10 @@ from longshore.config.quantities import (
 from longshore.config.retries import ValueReader, parse_multiplier, parse_packing, read_rules
 from longshore.config.search import LABEL_SECTIONS, SECTIONS, Config
 from longshore.config.templates import Template, column_names
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.model.workflow.job import JobSettings, parse_concurrency_limits
-from longshore.model.workflow.request import Request
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, quote_value
+from longshore.model.workflow import JobSettings, Request, parse_concurrency_limits
 
 # Collects the settings for one workload manager: its own map, raw directive lines, and the container command.
 

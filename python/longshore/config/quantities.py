@@ -10,11 +10,10 @@ from fractions import Fraction
 from typing import Final
 
 from longshore.config.merge import Node, plain_value
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.model.workflow import MIB
 
 # Values of the configuration as errors show them: as written, with the way to quote what YAML reads otherwise.
 

@@ -13,14 +13,11 @@ from longshore.config.interpolate import RawValue
 from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value, to_node
 from longshore.config.quantities import parse_bool, parse_count, parse_memory, parse_walltime
 from longshore.config.templates import Template, unparse_fields
-from longshore.errors import ConfigError
-from longshore.model.run.states import Cause, JobState
-from longshore.model.signals import signal_names, signal_number
-from longshore.model.suggestions import did_you_mean, name_all
-from longshore.model.user_regex import RegexError, compile_regex
-from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.model.workflow.attempt_rules import (
+from longshore.errors import ConfigError, Origin
+from longshore.model.states import Cause, JobState
+from longshore.model.values import RegexError, YamlValue, compile_regex
+from longshore.model.wording import did_you_mean, name_all, quote_value, signal_names, signal_number
+from longshore.model.workflow import (
     Backoff,
     JobRules,
     KeepPolicy,
@@ -31,7 +28,6 @@ from longshore.model.workflow.attempt_rules import (
     RetryOn,
     SuccessIf,
 )
-from longshore.origin import Origin
 
 # Reads success rules in buildtest's format (``status:``), and job states of Slurm and LSF.
 

@@ -13,10 +13,9 @@ import msgspec
 from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
 from longshore.config.templates import Field, angled_names, split_fields
-from longshore.model.suggestions import did_you_mean, name_all
+from longshore.errors import Origin
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, name_all, quote_value
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

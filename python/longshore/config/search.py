@@ -10,10 +10,9 @@ import msgspec
 from longshore.config.interpolate import DEFAULT_SCOPE, FunctionCaller, Interpolator, RawValue, Scope
 from longshore.config.merge import Node, map_items, plain_map
 from longshore.config.templates import Template
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
+from longshore.model.report import FINAL_LABEL
 from longshore.model.values import YamlValue
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.origin import Origin
 
 # Sections whose parts set the requests of jobs; without other imports, as completion of keys needs them at once.
 

@@ -13,12 +13,10 @@ from longshore.config.interpolate import Interpolator, Scope
 from longshore.config.merge import Node, plain_value
 from longshore.config.quantities import parse_bool, parse_count
 from longshore.config.search import Config
-from longshore.contract.clustering import ClusterRule, Partition, Start
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import quote_value
-from longshore.model.workflow.job_groups import Implementation
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusterRule, Partition, Start
+from longshore.errors import ConfigError, Origin
+from longshore.model.wording import did_you_mean, quote_value
+from longshore.model.workflow import Implementation
 
 # Reads the selectors of a section of ``cluster`` or ``ordering``: labels, dimensions, equal dimensions, start.
 

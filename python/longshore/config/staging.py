@@ -8,11 +8,9 @@ from typing import Final
 
 from longshore.config.merge import Node, plain_value
 from longshore.config.templates import Field, Part, Quotation, ShellContext, shell_contexts
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import quote_value
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
+from longshore.model.wording import did_you_mean, quote_value
+from longshore.model.workflow import StagingRules
 
 SCRATCH: Final = "scratch"
 """Value of ``fileSystem`` with which jobs run in scratch directories."""

@@ -10,9 +10,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.errors import ConfigError, Origin, UndefinedVariableError
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 
 # Parses ``{name}``, ``${NAME}`` and ``<ENV:NAME>`` in text, and substitutes values for these variables.
 

@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 from longshore.config.schema import Finding, Severity
+from longshore.errors import Origin
 from longshore.model.wording import invisible_character, quote_value, visible_text
-from longshore.origin import Origin
 
 _CLOCK = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")

@@ -13,17 +13,25 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from longshore.contract.context import Context, Mark, Problem, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
-from longshore.contract.inventory import Inventory
-from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.model.run.event import BriefEvent
-from longshore.model.run.submission import Submission
+from longshore.contract.service import (
+    CancelOutcome,
+    Context,
+    Intervention,
+    Inventory,
+    JobSelection,
+    Mark,
+    Problem,
+    RemoteRuns,
+    RestartChanges,
+    RunPaths,
+    RunSearch,
+    Unreachable,
+)
+from longshore.model.event import BriefEvent
+from longshore.model.submission import Submission
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.allocation import Allocation
-    from longshore.model.workflow.job import Job, JobSettings
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Allocation, Job, JobSettings, Workflow
 
 
 class Cancellable(ABC):
@@ -58,7 +66,7 @@ class Amendable(ABC):
     """Restarts runs with a changed workflow (``longshore restart --with-changes``).
 
     The new workflow, and all that the service rendered for it, is in the folder of the submission; see
-    `longshore.world.runs.manifests.submission_paths`.
+    `longshore.rundir.submissions.submission_paths`.
     """
 
     @abstractmethod
@@ -178,7 +186,7 @@ class RunMirroring(ABC):
     """Reads run directories that other tools made for its workload manager.
 
     A mirror is a run directory as Longshore's own, in the state folder of the user; see
-    `longshore.world.runs.mirrors`. The directory itself is never written to, except by a restart.
+    `longshore.rundir.run_directory`. The directory itself is never written to, except by a restart.
     """
 
     @abstractmethod
@@ -326,7 +334,7 @@ class LauncherLine(ABC):
         Parameters
         ----------
         settings
-            `longshore.model.workflow.job.JobSettings.service_settings` of the job.
+            `longshore.model.workflow.JobSettings.service_settings` of the job.
 
         Raises
         ------

@@ -1,22 +1,247 @@
-"""Executor: six methods that submit single jobs, find, poll and cancel them; and optional capabilities.
-
-An executor submits batches, reports starts and ends of their members, and cancels. It never decides what runs next. No
-answer never means that a job failed: the executor returns `Unreachable`, and the engine calls again.
-"""
+"""An executor: six methods that submit single jobs, find, poll and cancel them; its batches; optional capabilities."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
-from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome
-from longshore.model.run.event import AttemptFacts
-from longshore.model.tasks.task import Scalar
-from longshore.model.workflow.request import Request
+import msgspec
+
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
+from longshore.model.event import AttemptFacts, Ended, Lost, Started
+from longshore.model.tasks import Command, Scalar
+from longshore.model.workflow import KeepPolicy, Request
+
+# Reasons why submitted jobs wait, as an executor tells them and as readers of a run show them.
+
+
+class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
+    """Reasons why submitted jobs wait.
+
+    Attributes
+    ----------
+    reasons
+        Indices of jobs per reason, in the workload manager's own words.
+    held
+        Those of the reasons that last until a person acts.
+    hint
+        How a person does that.
+    hopeless
+        Those of the reasons for which no job ever starts as it is, each with the change that mends it, in words.
+    requeued
+        Indices of those jobs that wait again, after they had begun.
+    """
+
+    reasons: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    hint: str = ""
+    hopeless: Mapping[str, str] = msgspec.field(default_factory=dict)
+    requeued: frozenset[int] = frozenset()
+
+
+# Batches that the engine submits to an executor, and the executor's answers: accepted, rejected, events, tags.
+
+
+AttemptId: TypeAlias = tuple[int, int]
+"""Index of a job in ``workflow.jsonl``, from 0, and number of its attempt, from 1."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits on what the engine submits to a workload manager, and on its polls."""
+
+    max_batch: int = 1
+    """Members of one batch (the size of an array)."""
+    submit_per_s: float | None = None
+    """Batches per second."""
+    poll_floor_s: float = 0.0
+    """Least time between two polls, in seconds."""
+    max_waiting: int | None = None
+    """Members submitted and not yet running."""
+    max_waiting_alike: int | None = None
+    """The same, of those with similar requests: equal when rounded up to four steps per octave."""
+    max_active: int | None = None
+    """Members submitted and not yet over."""
+    look_ahead_s: float = 0.0
+    """Seconds of work that may be submitted beyond the free room. The executor starts such members in order, as
+    others of their lane end, so that no slot waits for the engine. See `Batch.lane`."""
+
+
+class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Limits at which an attempt is ended; ``None`` is no limit. A workload manager may enforce its own instead.
+
+    Attributes
+    ----------
+    memory_b, asked_b
+        Bytes it may use, and bytes it requested, which may be fewer.
+    walltime_s
+        Seconds it may run.
+    log_b
+        Bytes its log may have; 0 for no limit, ``None`` for the default of the service.
+    keep_tmp
+        Whether its temporary directory is kept.
+    """
+
+    memory_b: int | None = None
+    asked_b: int | None = None
+    walltime_s: float | None = None
+    log_b: int | None = None
+    keep_tmp: KeepPolicy = KeepPolicy.NONE
+
+
+class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One attempt of one job in a batch."""
+
+    job: int
+    attempt: int
+    name: str
+    command: Command
+    """A line for ``/bin/sh``, or the words of a command that are passed on exactly."""
+    environment: Mapping[str, str]
+    working_directory: str
+    log: str
+    """Path of its log for output and errors, relative to the run directory."""
+    shared: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Values of `environment` that many attempts have in common; the same object each time, so it can be sent once."""
+    limits: AttemptLimits | None = None
+    outputs: tuple[str, ...] = ()
+    """Absolute paths of its outputs, which are checked on its host before its end is recorded.
+
+    The findings go into `longshore.model.event.Ended.outputs`, and all are reported, however the attempt ended.
+    If none is missing, size and time of each go into `stamps`; without them, a later overwriting is not noticed.
+    """
+    units: Sequence[tuple[int, int, int]] = ()
+    """Units that it holds while it runs: index of a resource, amount, and how many there are; see `UnitHolder`."""
+    fresh_outputs: bool = False
+    """Whether an output that is empty, or as it was before the attempt, makes it fail."""
+
+
+class Urgency(msgspec.Struct, frozen=True, kw_only=True):
+    """Priority of a batch among the jobs of all runs.
+
+    Attributes
+    ----------
+    pressure_s
+        Expected seconds of the longest chain of jobs that begins with the most urgent of them.
+    end_at
+        When the run is expected to end, in seconds since the epoch.
+    """
+
+    pressure_s: float
+    end_at: float
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts with one request that are submitted together."""
+
+    id: str
+    tag: str
+    """Unique among all batches of all runs. `Executor.find` looks up a submission without an answer by it."""
+    request: Request
+    members: tuple[BatchMember, ...]
+    lane: str | None = None
+    """Members of all batches of one lane have equal requests and start in order as slots become free; ``None``: each
+    starts at once."""
+    slots: int = 0
+    """How many members of the lane may run at once from now on, earlier batches included."""
+    attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    """Attributes that all services may know, such as ``queue``; see `longshore.model.workflow.JobSettings`."""
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """The service's own map as these jobs have it; wins over the site's."""
+    urgency: Urgency | None = None
+    """For a workload manager with priorities."""
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The workload manager has the batch."""
+
+    id: str
+    """The workload manager's id of the batch, for users; never empty. Without an id, an executor answers `Unsure`."""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The workload manager refused the batch."""
+
+    why: str
+    for_all: bool = False
+    """Whether the run ends: all unfinished jobs are cancelled."""
+    hopeless: bool = False
+    """Whether the workload manager would reject the same batch again: its jobs are not retried."""
+
+
+class Throttled(msgspec.Struct, frozen=True):
+    """The workload manager refused the batch for now; no attempt is spent."""
+
+    why: str
+    retry_after_s: float
+    alike: bool = False
+    """Whether that holds for jobs with the same request and settings only: others are submitted meanwhile."""
+
+
+class Unsure(msgspec.Struct, frozen=True):
+    """Whether the workload manager has the batch is unknown. The engine looks its tag up before anything else."""
+
+    why: str
+
+
+SubmitResult: TypeAlias = Accepted | Rejected | Throttled | Unsure
+MemberEvent: TypeAlias = Started | Ended | Lost
+
+
+class PollResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Events since a mark. A member without an event has no news.
+
+    Attributes
+    ----------
+    events
+        Starts and ends, each reported once, a start before its end.
+    mark
+        Position from which the next poll continues.
+    never_started
+        Members that were accepted and will never start: no attempt is spent. Reported once.
+    recheck
+        Tags of batches to look up with `Executor.find`, because some of their members did not start after all.
+    busy
+        Why nothing can be submitted for now.
+    note
+        Note for users while it lasts, such as that the workload manager does not answer.
+    waiting
+        Why submitted members wait; ``None`` if that has not changed.
+    """
+
+    events: Sequence[MemberEvent]
+    mark: Mark
+    never_started: Sequence[AttemptId] = ()
+    recheck: frozenset[str] = frozenset()
+    busy: Throttled | None = None
+    note: str = ""
+    waiting: WaitReasons | None = None
+
+
+class FindResult(msgspec.Struct, frozen=True):
+    """Batches that the workload manager has, by tag.
+
+    Attributes
+    ----------
+    taken
+        Per tag, the members that the workload manager has or had. A tag or member that is missing certainly never
+        starts, unless the tag is in `lost`; an executor that does not know for now returns `Unreachable`.
+    late
+        Per tag of a refused batch, the answer that came after `Executor.submit` had returned `Unsure`.
+    lost
+        Tags of batches whose members may have run without a record that is left, as after a loss of power: those that
+        `taken` lacks are lost.
+    """
+
+    taken: Mapping[str, frozenset[AttemptId]]
+    late: Mapping[str, Rejected | Throttled] = msgspec.field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+
+
+# Executor: six methods that submit single jobs, find, poll and cancel them; and optional capabilities. An executor
+# submits batches, reports starts and ends of their members, and cancels. It never decides what runs next. No answer
+# never means that a job failed: the executor returns `Unreachable`, and the engine calls again.
 
 
 class Executor(ABC):

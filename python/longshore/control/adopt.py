@@ -18,27 +18,29 @@ from msgspec.structs import replace
 
 from longshore.app.configure.service_lookup import find_service_plugin
 from longshore.app.runs.open_run import is_missing, is_same_run, mirror_directory, open_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
-from longshore.model.run.submission import RunIdentity
+from longshore.model.submission import RunIdentity
 from longshore.plan.job_commands import full_command, shell_line
 from longshore.reports.status import status_run
-from longshore.world.archives.archive_names import is_archive
-from longshore.world.runs.find_run import LAST_RUN, find_run
-from longshore.world.runs.owner import Access, read_owner, require_access, user_name_of
-from longshore.world.runs.registry import (
+from longshore.rundir.archive_names import is_archive
+from longshore.rundir.find_run import LAST_RUN, find_run
+from longshore.rundir.registry import (
     RegistryEntry,
+    TrustRecord,
     file_stamp,
     has_entry,
+    manifest_digests,
     read_entries,
     read_entry,
+    record_trust,
     registered_path,
     remove_entry,
+    workflow_digest,
     write_entry,
 )
-from longshore.world.runs.run_directory import read_card, read_made_from
-from longshore.world.runs.trust import TrustRecord, manifest_digests, record_trust, workflow_digest
+from longshore.rundir.run_directory import Access, read_card, read_made_from, read_owner, require_access, user_name_of
 
 # Trust in runs of other users: what such a run would start, and the record of the user's consent.
 

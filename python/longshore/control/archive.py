@@ -18,23 +18,22 @@ from longshore.app.output_file import require_parent
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import verify_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.clean import DRAFT, describe_lock_user, require_over
 from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
-from longshore.model.run.damage import Damage
-from longshore.model.text_format import format_size
+from longshore.model.report import Damage, format_size
 from longshore.model.wording import count_noun
 from longshore.reports.status import status_run
-from longshore.world.archives.archive_names import SUFFIXES, archive_suffix
-from longshore.world.archives.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
-from longshore.world.files.atomic import atomic_file, draft_path
-from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
-from longshore.world.files.folder import move, remove_file, remove_tree, sync_folder
-from longshore.world.files.locks import take_lock
-from longshore.world.files.presence import real_path
-from longshore.world.runs.owner import Access, is_own_run, require_access
-from longshore.world.runs.registry import file_stamp, read_entry, write_entry
+from longshore.rundir.archive_names import SUFFIXES, archive_suffix
+from longshore.rundir.registry import file_stamp, read_entry, write_entry
+from longshore.rundir.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
+from longshore.rundir.run_directory import Access, is_own_run, require_access
+from longshore.system.atomic import atomic_file, draft_path
+from longshore.system.folder import move, remove_file, remove_tree, sync_folder
+from longshore.system.reading import real_path
+from longshore.system.room import FULL_ERRORS, describe_failed_write
+from longshore.system.sharing import take_lock
 
 # Progress of an archive that takes long: how much of the run was written or read back.
 

@@ -20,26 +20,24 @@ import msgspec
 
 from longshore.app.runs.events import event_blocks
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper_io.scratch_folders import left_folders
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.staging.staged_ends import StagedEnds, remove_draft
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.event_codec import decode_events
-from longshore.model.run.states import JobState
+from longshore.model.event import decode_events
+from longshore.model.states import JobState
 from longshore.reports.status import status_run
-from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
-from longshore.world.files.locks import Lock, take_lock
-from longshore.world.files.presence import can_see_folder
-from longshore.world.host import process_command, user_name
-from longshore.world.process_system import processes
-from longshore.world.runs.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, archive_of
-from longshore.world.runs.mirrors import read_mirror
-from longshore.world.runs.owner import is_own_run, read_owner
-from longshore.world.runs.registry import read_entries, state_folder
-from longshore.world.runs.removed_files import Cleaning, record_cleaning
+from longshore.rundir.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, archive_of
+from longshore.rundir.registry import read_entries, state_folder
+from longshore.rundir.run_directory import Cleaning, is_own_run, read_mirror, read_owner, record_cleaning
+from longshore.system.folder import remove_empty_folder, remove_file, remove_tree
+from longshore.system.host import process_command, user_name
+from longshore.system.processes import processes
+from longshore.system.reading import can_see_folder
+from longshore.system.sharing import Lock, take_lock
 
 # Which command has a lock of a run, by the kernel's table of locks: messages need it, and nothing is written for it. A
 # record in the file of the lock would change the bytes of archives.

@@ -31,19 +31,30 @@ from longshore.app.configure.service_lookup import (
 from longshore.app.configure.site_list import list_sites
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.app.site.ping import ping
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import ConfigError, FilesError, LongshoreError
-from longshore.model.text_format import format_size
+from longshore.model.report import format_size
 from longshore.model.wording import count_noun
 from longshore.reports.state import END_STATES
 from longshore.reports.status import status_run
-from longshore.world.archives.archive_names import archive_suffix
-from longshore.world.files.atomic import file_system_time
-from longshore.world.files.disk_space import mount_point
-from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
-from longshore.world.files.presence import can_see_folder, current_directory
-from longshore.world.host import process_command, process_folder, system_folders, user_folder, working_directory
+from longshore.rundir.archive_names import archive_suffix
+from longshore.rundir.registry import (
+    RegistryContent,
+    RegistryEntry,
+    journal_stamp,
+    read_registry,
+    registry_folder,
+    state_folder,
+)
+from longshore.rundir.run_directory import is_own_run, read_card
+from longshore.rundir.submissions import with_newest_counts
+from longshore.system.atomic import file_system_time
+from longshore.system.host import process_command, process_folder, system_folders, user_folder, working_directory
+from longshore.system.processes import processes
+from longshore.system.programs import BackgroundCall, call_in_parallel
+from longshore.system.reading import can_see_folder, current_directory
+from longshore.system.room import CLOSED_ERRORS, closed_hint, mount_point
 from longshore.world.plugins import (
     ADAPTERS,
     CLUSTERING,
@@ -55,21 +66,7 @@ from longshore.world.plugins import (
     Plugin,
     all_plugins,
 )
-from longshore.world.process_system import processes
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.parallel_calls import call_in_parallel
 from longshore.world.read.yaml_includes import load_layers
-from longshore.world.runs.manifests import with_newest_counts
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.registry import (
-    RegistryContent,
-    RegistryEntry,
-    journal_stamp,
-    read_registry,
-    registry_folder,
-    state_folder,
-)
-from longshore.world.runs.run_directory import read_card
 
 # Results of the checks of ``longshore doctor``, and the limit in time under which checks run.
 

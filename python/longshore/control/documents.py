@@ -15,8 +15,8 @@ from longshore.control.doctor import DiagnosisState
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import LongshoreError
 from longshore.model.notice import NoticeEvent
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
+from longshore.model.wording import format_timestamp
 from longshore.plan.workflow_match import MatchReason, WorkflowMatch
 from longshore.reports.documents.document import (
     Count,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from longshore.control.doctor import Diagnosis
     from longshore.control.notifier import NoticeTrial
     from longshore.control.restart import RestartPlan
-    from longshore.model.run.report import RunReport
+    from longshore.model.report import RunReport
 
 
 # Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``.

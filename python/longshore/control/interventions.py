@@ -11,21 +11,19 @@ import msgspec
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
 from longshore.contract.capabilities import Cancellable, Queryable, Steerable
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection
-from longshore.contract.search import RunSearch
+from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunSearch
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError, SubmissionRefusedError, UsageError
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import TERMINAL_STATES, JobState
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.request import Request
+from longshore.model.report import FINAL_LABEL, RunReport
+from longshore.model.states import TERMINAL_STATES, JobState
+from longshore.model.wording import NAME_LIKENESS, did_you_mean
+from longshore.model.workflow import Request
 from longshore.reports.remote_runs import query_runs
 from longshore.reports.report import report_run
 from longshore.reports.status import status_run
-from longshore.world.runs.owner import Access, may_access, require_access
-from longshore.world.runs.registry import read_entries
+from longshore.rundir.registry import read_entries
+from longshore.rundir.run_directory import Access, may_access, require_access
 
 _WAIT_S = 60.0
 """Seconds for which a cancelled run is watched by default."""

@@ -23,12 +23,12 @@ import msgspec
 from msgspec import structs
 
 from longshore.engine.policy.retry import UNSTARTABLE
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 from longshore.model.notice import Notice, NoticeEvent, NoticeRule, SecretReference
-from longshore.model.run.report import Failure, RunReport, count_failed_jobs
-from longshore.model.run.states import JobState
+from longshore.model.report import Failure, RunReport, count_failed_jobs
+from longshore.model.states import JobState
 from longshore.model.wording import count_noun
-from longshore.world.files.disk_space import FULL_ERRORS
+from longshore.system.room import FULL_ERRORS
 
 # Composes notices from the report of a run (pure functions).
 

@@ -19,20 +19,19 @@ from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.config.notices import SECTION, no_rules_error, read_notices
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
 from longshore.engine.journal.chain import lives
 from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, write_notifier
 from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.reports.report import ReportBuilder, find_life, find_phase
-from longshore.world.archives.archive_names import is_archive
-from longshore.world.files.locks import Lock, take_lock
-from longshore.world.runs.manifests import refuse_changed_files
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.rundir.archive_names import is_archive
+from longshore.rundir.run_directory import Access, read_snapshot, require_access
+from longshore.rundir.submissions import refuse_changed_files
+from longshore.system.sharing import Lock, take_lock
 
 # The notifier: a process of its own that looks at a run as `report` does, and sends the notices that are due. Neither
 # the engine nor a workload manager waits for it. If it dies, the notifier of the next engine sends what it did not; a

@@ -25,8 +25,7 @@ from longshore.app.runs.open_run import (
 from longshore.app.submit.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Amendable, Restartable
-from longshore.contract.context import Unreachable
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges, Unreachable
 from longshore.control.interventions import explain_interruption
 from longshore.control.resume import note_changed_sources, refuse_damage
 from longshore.engine.journal.journal import newest_life
@@ -44,21 +43,17 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.model.lines.manifest_codec import encode_manifest
-from longshore.model.run.manifest import Manifest
-from longshore.model.run.states import TERMINAL_STATES, JobState
-from longshore.model.run.submission import RunIdentity, Submission
-from longshore.model.tasks.file import is_remote
+from longshore.model.states import TERMINAL_STATES, JobState
+from longshore.model.submission import Manifest, RunIdentity, Submission, encode_manifest
+from longshore.model.tasks import is_remote
 from longshore.model.wording import count_noun
-from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.workflow import OutputCheck
 from longshore.reports.status import status_run
-from longshore.world.files.links import link_by_id
-from longshore.world.files.locks import lock_folder
-from longshore.world.runs.manifests import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
-from longshore.world.runs.run_directory import read_card, read_made_from, write_card
-from longshore.world.runs.trust import trust_own_manifest
+from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
+from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
+from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
+from longshore.system.links import link_by_id
+from longshore.system.sharing import lock_folder
 
 # Outputs that are gone although jobs of a restart read them: their jobs succeeded, so that a restart keeps them.
 

@@ -17,7 +17,7 @@ from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_o
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.app.verify.run_end import check_starts, check_submissions
 from longshore.contract.capabilities import Resumable
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.control.interventions import explain_interruption
 from longshore.engine.journal.chain import life_path, measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_finished, seal_of
@@ -25,17 +25,17 @@ from longshore.engine.journal.survey import JournalSurvey
 from longshore.engine.run.lost_journal import find_lost_manifests, newest_known_life, refuse_lost_manifest
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.damage import Damage
-from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
-from longshore.model.run.states import JobState
+from longshore.model.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
+from longshore.model.report import Damage
+from longshore.model.states import JobState
 from longshore.reports.status import status_run
-from longshore.world.files.atomic import sync_file
-from longshore.world.files.folder import make_folders
-from longshore.world.host import boot_id, host_name, user_name
-from longshore.world.process_system import processes
-from longshore.world.runs.manifests import find_changed_sources, refuse_changed_files, restate_card
-from longshore.world.runs.owner import Access, is_own_run, require_access
-from longshore.world.runs.registry import read_entries, read_entry
+from longshore.rundir.registry import read_entries, read_entry
+from longshore.rundir.run_directory import Access, is_own_run, require_access
+from longshore.rundir.submissions import find_changed_sources, refuse_changed_files, restate_card
+from longshore.system.atomic import sync_file
+from longshore.system.folder import make_folders
+from longshore.system.host import boot_id, host_name, user_name
+from longshore.system.processes import processes
 
 # Damage of a run's journal or records before a new engine: refused, or accepted by the user as a loss.
 

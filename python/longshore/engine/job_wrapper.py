@@ -20,16 +20,16 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.batch import AttemptId, BatchMember
-from longshore.contract.context import Context, RenderedFile, RunPaths
+from longshore.contract.executor import AttemptId, BatchMember
+from longshore.contract.service import Context, RenderedFile, RunPaths
 from longshore.engine.policy.output_rules import parse_findings, parse_stamps
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended, FileStamp, OutputFinding
-from longshore.model.run.states import Cause
-from longshore.model.signals import signal_name
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders, remove_empty_folder, remove_file
-from longshore.world.files.read_file import open_stream, read_file
+from longshore.errors import DECODE_ERRORS
+from longshore.model.event import Ended, FileStamp, OutputFinding
+from longshore.model.states import Cause
+from longshore.model.wording import signal_name
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders, remove_empty_folder, remove_file
+from longshore.system.reading import open_stream, read_file
 
 LOG: Final = logging.getLogger(__name__)
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")

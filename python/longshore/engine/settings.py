@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, RenderedFile
+from longshore.contract.service import Context, RenderedFile
 
 SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 

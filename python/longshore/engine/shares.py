@@ -22,25 +22,24 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import file_name
 from longshore.contract.executor import Executor, UnitHolder
+from longshore.contract.service import file_name
 from longshore.engine.keeper.units import INDEX_SPACE, HeldUnits, UnitFile
 from longshore.engine.rundir.outer_job import read_outer_job
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.state.job_codes import JobCode
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Submitting
-from longshore.model.run.submission import RunIdentity
-from longshore.model.text_format import format_size
+from longshore.errors import DECODE_ERRORS
+from longshore.model.event import Submitting
+from longshore.model.report import format_size
+from longshore.model.submission import RunIdentity
 from longshore.model.wording import count_noun
-from longshore.world.clock import Clock
-from longshore.world.files.folder import make_folders
-from longshore.world.files.presence import is_local_file_system
-from longshore.world.files.system import files
-from longshore.world.host import host_name
-from longshore.world.runs.registry import state_folder
+from longshore.rundir.registry import state_folder
+from longshore.system.files import files
+from longshore.system.folder import make_folders
+from longshore.system.host import Clock, host_name
+from longshore.system.reading import is_local_file_system
 
 PATIENCE_S: Final = 30.0
 """Seconds of waiting after which free units are kept for a run's next job."""

@@ -13,15 +13,12 @@ from longshore.config.merge import Node, drop_deleted_keys, plain_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
 from longshore.config.search import SPECIAL_LABELS
 from longshore.config.templates import split_fields, substitute_values
-from longshore.errors import ConfigError, CycleError
+from longshore.errors import ConfigError, CycleError, ErrorCollector, Origin
 from longshore.graphs.file_patterns import captured_names
 from longshore.graphs.query import RESERVED
 from longshore.graphs.tables import is_value
-from longshore.model.error_collector import ErrorCollector
-from longshore.model.suggestions import did_you_mean, name_all, own_word
-from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.tasks import adjacency, find_cycle, topological_order
+from longshore.model.wording import did_you_mean, name_all, own_word, quote_value
 
 # Reads the YAML of a pipeline into declarations: dimensions, relations, datasets and tasks.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.config.merge import Node
 from longshore.config.quantities import quote_node, quoting_hint
-from longshore.errors import ConfigError, GraphError
+from longshore.errors import ConfigError, ErrorCollector, GraphError, Origin
 from longshore.graphs.declarations import (
     DimensionEntry,
     FileKind,
@@ -20,10 +20,7 @@ from longshore.graphs.declarations import (
 )
 from longshore.graphs.query import Column, ColumnValues, query_error
 from longshore.graphs.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
-from longshore.model.error_collector import ErrorCollector
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, quote_value
 
 Row = tuple[int, ...]
 

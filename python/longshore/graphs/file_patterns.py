@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from longshore.config.templates import Data, Field, Parts, parts_text, split_fields
-from longshore.errors import ConfigError, GraphError
+from longshore.errors import ConfigError, GraphError, Origin
 from longshore.graphs.tables import Table, Value, parse_numbers
 from longshore.model.wording import escaped_name, is_utf8, quote_value, shell_name
-from longshore.origin import Origin
 
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
 

@@ -11,16 +11,20 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from longshore.errors import CycleError, GraphError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.suggestions import did_you_mean, name_all
-from longshore.model.tasks.adjacency import MOST_NODES, Adjacency
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Command, DataId, Scalar, Task, TaskGraph
-from longshore.model.wording import count_noun, there_are
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.origin import Origin
+from longshore.errors import DECODE_ERRORS, CycleError, GraphError, Origin
+from longshore.model.tasks import (
+    MOST_NODES,
+    Adjacency,
+    Command,
+    Dag,
+    DataId,
+    File,
+    Scalar,
+    Task,
+    TaskGraph,
+    collection_paused,
+)
+from longshore.model.wording import count_noun, did_you_mean, name_all, there_are
 
 # Writes a graph of tasks as the lines of a graph file: a header, then files, tasks and programs.
 

@@ -10,16 +10,13 @@ import msgspec
 from longshore.config.merge import Node
 from longshore.config.quantities import quote_node, quoting_hint
 from longshore.config.templates import Field, Template, column_names, format_value, split_fields, unparse_fields
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, ErrorCollector, Origin
 from longshore.graphs.declarations import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graphs.dimensions import Dimension, place_of, read_column
 from longshore.graphs.placeholders import CommandContext, configured_commands, refuse_foreign_placeholders
 from longshore.graphs.tables import Value
-from longshore.model.error_collector import ErrorCollector
-from longshore.model.suggestions import did_you_mean
-from longshore.model.tasks.file import is_remote, tidy_path
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.tasks import is_remote, tidy_path
+from longshore.model.wording import did_you_mean, quote_value
 
 ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
 """Parses a text into a template; the given names stay fields, all others are filled in."""

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from longshore.config.merge import Node
 from longshore.config.templates import column_names
-from longshore.contract.context import Problem
-from longshore.errors import FilesError, GraphError
+from longshore.contract.service import Problem
+from longshore.errors import ErrorCollector, FilesError, GraphError, Origin
 from longshore.graphs.declarations import (
     DatasetEntry,
     PipelineDeclaration,
@@ -48,14 +48,9 @@ from longshore.graphs.placeholders import CommandContext
 from longshore.graphs.query import bind_conditions, parse_query
 from longshore.graphs.tables import Table, Value
 from longshore.graphs.universe import Universe, row_projection, too_many_combinations
-from longshore.model.error_collector import ErrorCollector
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File, is_remote
-from longshore.model.tasks.file_identity import FEW, FileIdentity, PathFolders, one_spelling
-from longshore.model.tasks.task import DataId, Task, TaskGraph
+from longshore.model.file_identity import FEW, FileIdentity, PathFolders, one_spelling
+from longshore.model.tasks import Dag, DataId, File, Task, TaskGraph, collection_paused, is_remote
 from longshore.model.wording import count_noun, invisible_character, quote_value
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.origin import Origin
 
 # Makes the tasks of one label, with the paths of their files.
 

@@ -10,10 +10,9 @@ import msgspec
 
 from longshore.config.command_lines import PROVIDED
 from longshore.config.merge import Node
-from longshore.errors import ConfigError, ErrorDetail
+from longshore.errors import ConfigError, ErrorDetail, Origin
 from longshore.graphs.declarations import FileKind, PipelineDeclaration, TaskEntry
-from longshore.model.suggestions import did_you_mean
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean
 
 _PART: Final = r"\.[A-Za-z_]\w*|\[(?:-?\d+|[A-Za-z_]\w*|'[^'\[\]]*'|\"[^\"\[\]]*\")\]"
 _FOREIGN: Final = re.compile(

@@ -8,13 +8,8 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from longshore.errors import CycleError, GraphError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import DataId, Scalar, Task, TaskGraph
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.origin import Origin
+from longshore.errors import DECODE_ERRORS, CycleError, GraphError, Origin
+from longshore.model.tasks import Dag, DataId, File, Scalar, Task, TaskGraph, collection_paused
 
 # Builds a graph of tasks from the plain records of an LSST quantum graph.
 

@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.graphs.tables import Value, ValueKind, value_kind
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 
 # Parses a ``dataQuery``, in the Butler's syntax, into tests and connectives in postfix order.
 

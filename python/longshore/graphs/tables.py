@@ -12,10 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import count_noun, invisible_character, quote_value, visible_text
-from longshore.origin import Origin
+from longshore.errors import ConfigError, Origin
+from longshore.model.wording import count_noun, did_you_mean, invisible_character, quote_value, visible_text
 
 Value: TypeAlias = int | float | str
 """Value of a dimension."""

@@ -10,10 +10,9 @@ from operator import itemgetter
 
 import msgspec
 
-from longshore.errors import GraphError
+from longshore.errors import GraphError, Origin
 from longshore.graphs.dimensions import Dimension, Relation, Row
 from longshore.graphs.query import ColumnComparison, Condition
-from longshore.origin import Origin
 
 
 class Factor(msgspec.Struct, frozen=True):

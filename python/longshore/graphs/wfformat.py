@@ -10,13 +10,10 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError, CycleError, GraphError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.errors import ConfigError, CycleError, GraphError, Origin
+from longshore.model.tasks import Dag, File, Task, TaskGraph
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 
 # Builds the command line of the replay program (``bin/replay.py``) from a recorded task, scaled.
 

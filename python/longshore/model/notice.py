@@ -1,4 +1,4 @@
-"""Notices of a run: rules of the user, messages, and records of deliveries."""
+"""Notices of a run: rules, messages, records of deliveries; apart, because only runs with rules need them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 
 
 class NoticeEvent(StrEnum):

@@ -11,12 +11,9 @@ from typing import TypeAlias
 import msgspec
 
 from longshore.config.templates import Field, Template, split_fields
-from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
-from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import DataId, Scalar, Task, TaskGraph
-from longshore.origin import Origin
+from longshore.contract.algorithms import ClusteringSettings, ClusterRule, Partition, Start
+from longshore.errors import CycleError, GraphError, Origin
+from longshore.model.tasks import Cluster, ClusteredGraph, Dag, DataId, Scalar, Task, TaskGraph
 
 # Checks of clusters: each task once and in order, and the error for clusters that wait for each other in a cycle.
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import Drawing, DrawingEdge, DrawingNode
+from longshore.model.states import JobState
 
 if TYPE_CHECKING:
-    from longshore.model.tasks.cluster import ClusteredGraph
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.tasks import ClusteredGraph
+    from longshore.model.workflow import Workflow
 
 # Writes a graph of clusters or jobs as DOT for Graphviz.
 

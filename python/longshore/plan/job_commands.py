@@ -20,11 +20,9 @@ from longshore.config.templates import (
     format_value,
     is_value,
 )
-from longshore.contract.context import RUN_FOLDER_VARIABLE, file_name, log_path
-from longshore.model.tasks.file import is_remote
-from longshore.model.tasks.task import Command, DataId
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.contract.service import RUN_FOLDER_VARIABLE, file_name, log_path
+from longshore.model.tasks import Command, DataId, is_remote
+from longshore.model.workflow import MIB, JobSettings, Request
 
 # Commands of jobs: as words for the kernel, as lines for a shell, with files and variables substituted.
 

@@ -7,14 +7,12 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from longshore.config.select import OrderingRule
-from longshore.contract.clustering import Start
-from longshore.contract.context import Problem
+from longshore.contract.algorithms import Start
+from longshore.contract.service import Problem
 from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.tasks.cluster import Cluster
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import DataId, Scalar
-from longshore.model.workflow.job_groups import JobGroup, Ordering
+from longshore.model.tasks import Cluster, Dag, DataId, Scalar
+from longshore.model.wording import did_you_mean
+from longshore.model.workflow import JobGroup, Ordering
 
 _Key: TypeAlias = tuple[Scalar, ...]
 _SortKey: TypeAlias = list[tuple[int, float, str]]

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.secrets import secret_spans
-from longshore.model.tasks.task import Command
+from longshore.model.tasks import Command
 from longshore.plan.job_commands import SHELL, command_argv, shell_assignment, shell_line
 
 # Joins the commands of a cluster's tasks into one script that records which tasks are done. A retry of the job

@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import is_pattern, is_remote
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.staging_rules import StagingRules
+from longshore.model.tasks import is_pattern, is_remote
+from longshore.model.workflow import JobSettings, StagingRules
 
 OUTSIDE: Final = "root"
 """Directory, in the scratch directory, of files outside of the run directory."""

@@ -14,18 +14,22 @@ from longshore.config.profile import JobProfile
 from longshore.config.search import INIT_LABEL
 from longshore.config.select import OrderingRule
 from longshore.config.templates import Field, Template, protect_text, split_fields
-from longshore.contract.context import Problem
-from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.error_collector import ErrorCollector
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import is_remote
-from longshore.model.tasks.task import Command, Scalar, Task, TaskGraph
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import Problem
+from longshore.errors import ConfigError, CycleError, ErrorCollector, PreparationError
+from longshore.model.report import FINAL_LABEL
+from longshore.model.tasks import (
+    Cluster,
+    ClusteredGraph,
+    ClusterMember,
+    Command,
+    Composition,
+    Dag,
+    Scalar,
+    Task,
+    TaskGraph,
+    is_remote,
+)
+from longshore.model.workflow import MIB, Job, JobSettings, OutputCheck, Workflow
 from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template, render_line
 from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
 from longshore.plan.scripts import join_commands

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import JobSettings
+from longshore.model.tasks import Command
+from longshore.model.workflow import JobSettings
 from longshore.plan.job_commands import full_command
 
 _PARTS: Final = "\0"

@@ -14,9 +14,10 @@ from msgspec.structs import asdict, replace
 
 from longshore.app.runs.open_run import map_index_errors
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.attempt import Attempt, AttemptMeasures
-from longshore.model.run.event import (
+from longshore.model.event import (
+    Attempt,
     AttemptFacts,
+    AttemptMeasures,
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -37,9 +38,9 @@ from longshore.model.run.event import (
     add_facts,
     add_staged,
 )
-from longshore.model.run.input_files import REUSED_BATCH
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause
+from longshore.model.submission import REUSED_BATCH
+from longshore.model.workflow import Request
 
 _UNKNOWN_B: Final = -1
 

@@ -25,14 +25,12 @@ from longshore.config.search import INIT_LABEL
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.errors import PreparationError
-from longshore.model.run.picture import Drawing
-from longshore.model.run.states import JobState
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.origin import Origin
+from longshore.errors import Origin, PreparationError
+from longshore.model.report import FINAL_LABEL, Drawing
+from longshore.model.states import JobState
 from longshore.plan.drawings import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 from longshore.reports.status import status_run
-from longshore.world.files.presence import can_see_file
+from longshore.system.reading import can_see_file
 
 
 def is_configuration(reference: str) -> bool:

@@ -25,14 +25,23 @@ from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
-from longshore.model.lines.event_codec import decode_events
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
-from longshore.model.run.input_files import REUSED_FROM
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.request import Request
+from longshore.model.event import (
+    Attempt,
+    AttemptSucceeded,
+    BriefEvent,
+    Deleted,
+    Event,
+    Finished,
+    Life,
+    Restarted,
+    Steer,
+    decode_events,
+)
+from longshore.model.report import Snapshot
+from longshore.model.states import TERMINAL_STATES, Cause, JobState
+from longshore.model.submission import REUSED_FROM
+from longshore.model.tasks import collection_paused
+from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptRecords, attempts_of
 from longshore.reports.explanation import (
     BlockingGroup,
@@ -46,7 +55,7 @@ from longshore.reports.explanation import (
 )
 from longshore.reports.logs import find_kept_log
 from longshore.reports.show_job import asked_resources, retry_budgets
-from longshore.world.runs.run_directory import read_snapshot, read_waiting
+from longshore.rundir.run_directory import read_snapshot, read_waiting
 
 _SMALL_ANCESTRY = 1000
 """Number of ancestors up to which only their events are decoded. Beyond, all events are: joined, they take half of the

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.shares import LIMIT_PREFIX, read_entries
 from longshore.errors import LongshoreError
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import (
+from longshore.model.event import (
+    Attempt,
     AttemptFacts,
     Deleted,
     Ended,
@@ -28,13 +28,9 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import TextPrinter
-from longshore.model.run.states import Cause, JobState
-from longshore.model.signals import signal_name
-from longshore.model.text_format import (
+from longshore.model.report import (
     INDENT,
+    TextPrinter,
     escape_controls,
     failure_text,
     format_duration,
@@ -42,10 +38,10 @@ from longshore.model.text_format import (
     format_size,
     staged_text,
 )
-from longshore.model.wording import count_noun
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause, JobState
+from longshore.model.submission import REUSED_BATCH, REUSED_FROM
+from longshore.model.wording import count_noun, format_moment, signal_name
+from longshore.model.workflow import WHOLE_NODE_B, Allocation, JobSettings, Request
 from longshore.reports.show_job import (
     AskedResources,
     RetryBudget,

@@ -9,13 +9,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.report import ExitCodes, Failure
-from longshore.model.run.states import Cause
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.world.files.log_tail import read_tail
-from longshore.world.runs.archived_runs import archive_of
+from longshore.contract.service import RunPaths
+from longshore.model.event import Ended, Lost
+from longshore.model.report import FINAL_LABEL, ExitCodes, Failure
+from longshore.model.states import Cause
+from longshore.rundir.archived_runs import archive_of
+from longshore.system.reading import read_tail
 
 # Signature of a failure: what the last lines of logs of the same fault share.
 

@@ -10,11 +10,11 @@ from typing import Any, Final, overload
 import msgspec
 
 from longshore.contract.capabilities import LogLocator
-from longshore.contract.context import LOGS_PER_FOLDER, file_name, log_folder, log_path
+from longshore.contract.service import LOGS_PER_FOLDER, file_name, log_folder, log_path
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Lost
-from longshore.model.run.report import JobReport
-from longshore.model.run.states import Cause, JobState
+from longshore.model.event import Lost
+from longshore.model.report import JobReport
+from longshore.model.states import Cause, JobState
 from longshore.reports.attempts import NewestAttempts
 
 _NOTHING: Final = (None,) * 10

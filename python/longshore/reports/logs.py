@@ -24,7 +24,7 @@ from longshore.app.runs.open_run import (
     open_run,
 )
 from longshore.contract.capabilities import LogLocator
-from longshore.contract.context import file_name
+from longshore.contract.service import file_name
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.run.service_capabilities import log_locator
@@ -34,19 +34,18 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
-from longshore.model.run.event import Ended
-from longshore.model.run.input_files import REUSED_FROM
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Retries
-from longshore.model.user_regex import RegexError, compile_regex
-from longshore.model.wording import quote_value
+from longshore.model.event import Ended
+from longshore.model.report import Retries
+from longshore.model.submission import REUSED_FROM
+from longshore.model.values import RegexError, compile_regex
+from longshore.model.wording import format_moment, quote_value
 from longshore.reports.attempts import attempts_of
 from longshore.reports.report import report_run
-from longshore.world.cpu_limit import CpuLimitError
-from longshore.world.files.read_file import open_to_read
+from longshore.rundir.archived_runs import open_archived_log
+from longshore.rundir.run_directory import read_cleanings
+from longshore.system.host import CpuLimitError
+from longshore.system.reading import open_to_read
 from longshore.world.regex_search import select_matching
-from longshore.world.runs.archived_runs import open_archived_log
-from longshore.world.runs.removed_files import read_cleanings
 
 _CHUNK_B: Final = 1 << 20
 """Read size in bytes: a log may have no line feed in five gigabytes."""

@@ -8,13 +8,12 @@ from typing import Final
 
 from longshore.app.configure.service_lookup import environment_service, queryable_services
 from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
-from longshore.contract.context import RunPaths
-from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.contract.service import RemoteRuns, RunPaths, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.reports.status import status_run
-from longshore.world.runs.manifests import with_newest_counts
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import with_newest_counts
 
 LEAST_DAYS: Final = 2.0
 """Days to look back for a named run, as in BPS."""

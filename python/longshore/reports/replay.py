@@ -19,8 +19,7 @@ from longshore import __version__
 from longshore.app.runs.events import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.journal.late import late_path
 from longshore.engine.journal.read_journal import checksum_at
@@ -32,10 +31,8 @@ from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.snapshot_of import count_held, is_stuck
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import (
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import (
     AttemptSucceeded,
     BriefEvent,
     Ended,
@@ -48,18 +45,17 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.report import RunReport
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState, state_of_run
-from longshore.model.run.submission import RunIdentity
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.request import Request
+from longshore.model.report import DamagedError, RunReport, Snapshot
+from longshore.model.states import Cause, JobState, state_of_run
+from longshore.model.submission import RunIdentity
+from longshore.model.tasks import collection_paused
+from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptCollector, NewestAttempts, SpentAttempts
 from longshore.reports.job_reports import JobColumns, JobReports, ReplayedJobReports, ReplayedJobs, StoredJobReports
 from longshore.reports.state import END_STATES, RunStatus
-from longshore.world.files.read_file import full_stamp
-from longshore.world.runs.manifests import workflow_path
-from longshore.world.runs.run_directory import read_cached, read_waiting, write_cached
+from longshore.rundir.run_directory import read_cached, read_waiting, write_cached
+from longshore.rundir.submissions import workflow_path
+from longshore.system.reading import full_stamp
 
 if TYPE_CHECKING:
     Numbers: TypeAlias = array[Any]

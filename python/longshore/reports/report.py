@@ -13,7 +13,7 @@ from msgspec import structs
 
 from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
@@ -30,16 +30,13 @@ from longshore.engine.rundir.notice_log import (
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import describe_pause
 from longshore.errors import RunUnreadableError
+from longshore.model.event import Event, Life
 from longshore.model.notice import NoticeEvent
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import Event, Life
-from longshore.model.run.input_files import ReusedJobs
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Failure, RunReport
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import JobState
-from longshore.model.sites.site_decision import SiteDecision
-from longshore.model.wording import count_noun
+from longshore.model.report import Damage, DamagedError, Failure, RunReport, Snapshot
+from longshore.model.sites import SiteDecision
+from longshore.model.states import JobState
+from longshore.model.submission import ReusedJobs
+from longshore.model.wording import count_noun, format_moment
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.failures import FailedJobs, ReadLogs
 from longshore.reports.replay import Replay, cache_report, caches_details, read_cached_report
@@ -53,13 +50,12 @@ from longshore.reports.state import (
     status_of_snapshot,
 )
 from longshore.reports.summary import is_cancelled, summarize_run
-from longshore.world.clock import SystemClock
-from longshore.world.files.disk_space import describe_full_disk
-from longshore.world.files.read_file import read_record
-from longshore.world.host import boot_id, host_name
-from longshore.world.runs.archived_runs import archive_of
-from longshore.world.runs.registry import newest_entries
-from longshore.world.runs.run_directory import read_card, read_snapshot, read_submitting, read_waiting
+from longshore.rundir.archived_runs import archive_of
+from longshore.rundir.registry import newest_entries
+from longshore.rundir.run_directory import read_card, read_snapshot, read_submitting, read_waiting
+from longshore.system.host import SystemClock, boot_id, host_name
+from longshore.system.reading import read_record
+from longshore.system.room import describe_full_disk
 
 
 def find_phase(opened: OpenRun, report: RunReport, *, alive: bool | Unreachable) -> RunPhase:

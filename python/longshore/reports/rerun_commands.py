@@ -12,12 +12,12 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun
 from longshore.config.secrets import mask_secrets
 from longshore.contract.capabilities import Amendable, Restartable
 from longshore.errors import LongshoreError
-from longshore.model.run.fingerprint import Fingerprint
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
+from longshore.model.submission import Fingerprint
 from longshore.reports.state import END_STATES
-from longshore.world.runs.archived_runs import UnpackCommands, unpack_commands
-from longshore.world.runs.run_directory import read_made_from
+from longshore.rundir.archived_runs import UnpackCommands, unpack_commands
+from longshore.rundir.run_directory import read_made_from
 
 _NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
 """States of jobs that a restart runs again."""

@@ -11,21 +11,18 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
-from longshore.contract.context import RunPaths
-from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.contract.service import RemoteRuns, RunPaths, RunSearch
 from longshore.errors import UsageError
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.model.wording import quote_value
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, format_timestamp, name_all, quote_value
 from longshore.reports.remote_runs import merge_runs, query_runs
 from longshore.reports.state import END_STATES
 from longshore.reports.status import status_run
-from longshore.world.archives.archive_names import archive_suffix
-from longshore.world.runs.manifests import with_newest_counts
-from longshore.world.runs.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.archive_names import archive_suffix
+from longshore.rundir.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import with_newest_counts
 
 FieldValue: TypeAlias = str | int | None
 
@@ -147,7 +144,7 @@ def _check_states(value: str) -> None:
 def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:
     if sign == "~":
         # Imported late, as below: lists without such a filter need less.
-        from longshore.model.user_regex import RegexError, compile_regex
+        from longshore.model.values import RegexError, compile_regex
 
         try:
             pattern = compile_regex(value)
@@ -168,7 +165,7 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
 
 
 def _is_found(pattern: re.Pattern[str], text: str) -> bool:
-    from longshore.world.cpu_limit import CpuLimitError
+    from longshore.system.host import CpuLimitError
     from longshore.world.regex_search import find_match
 
     try:

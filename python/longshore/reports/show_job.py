@@ -18,17 +18,13 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError, RunUnreadableError
-from longshore.model.lines.workflow_codec import StoredJob
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Event, Retry, StagedFiles
-from longshore.model.run.report import TextPrinter
-from longshore.model.run.states import Cause
-from longshore.model.tasks.task import Command
-from longshore.model.text_format import INDENT, escape_controls, format_duration, format_size, staged_text
+from longshore.model.event import Attempt, Event, Retry, StagedFiles
+from longshore.model.report import INDENT, TextPrinter, escape_controls, format_duration, format_size, staged_text
+from longshore.model.states import Cause
+from longshore.model.tasks import Command
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Allocation, JobSettings, Request
+from longshore.model.workflow_lines import StoredJob
 from longshore.plan.job_commands import (
     fill_attempt,
     fill_command_attempt,
@@ -41,7 +37,7 @@ from longshore.plan.scripts import JobScript, render_job_script
 from longshore.reports.attempts import attempts_of
 from longshore.sites.profile import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition
-from longshore.world.files.permissions import bounded_umask
+from longshore.system.room import bounded_umask
 
 
 def request_text(request: Request) -> str:

@@ -10,17 +10,14 @@ from msgspec import structs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import HoldRules
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.engine.journal.chain import first_event, measure_lives
 from longshore.engine.rundir.liveness import find_stall_start
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import RunReport
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import JobState
-from longshore.model.wording import count_noun
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.world.files.disk_space import describe_full_disk
-from longshore.world.runs.job_maps import read_job_maps
+from longshore.model.report import FINAL_LABEL, RunReport, Snapshot
+from longshore.model.states import JobState
+from longshore.model.wording import count_noun, format_moment
+from longshore.rundir.submissions import read_job_maps
+from longshore.system.room import describe_full_disk
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 """Possible job states of a finished run."""

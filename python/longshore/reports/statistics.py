@@ -15,14 +15,13 @@ from longshore.app.runs.events import EventFollower, chunk_events
 from longshore.app.runs.open_run import OpenRun, first_names, map_index_errors, map_read_errors, open_run
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError, UnknownRunError, UnknownServiceError, UnreachableError
-from longshore.model.distribution import Distribution, distribution_of_lists
-from longshore.model.run.attempt import Attempt, AttemptMeasures
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import Event, Finished, Life, Restarted
-from longshore.model.run.states import Cause
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt, AttemptMeasures, Event, Finished, Life, Restarted
+from longshore.model.measurements import Distribution, distribution_of_lists
+from longshore.model.report import DamagedError
+from longshore.model.states import Cause
+from longshore.model.tasks import collection_paused
+from longshore.model.wording import NAME_LIKENESS, did_you_mean
+from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptRecords
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TextIO
 
-from longshore.model.distribution import Distribution
-from longshore.model.text_format import format_brief_duration, format_core_time, format_size
+from longshore.model.measurements import Distribution
+from longshore.model.report import format_brief_duration, format_core_time, format_size
 from longshore.model.wording import count_noun
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Request
 from longshore.reports.statistics import AttemptStatistics, RunStatistics
 from longshore.reports.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
 

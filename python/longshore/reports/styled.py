@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from longshore.model.run.states import JobState
-from longshore.model.text_format import escape_controls
+from longshore.model.report import escape_controls
+from longshore.model.states import JobState
 
 STYLES: Final[Mapping[str, str]] = {
     "good": "32",

@@ -16,19 +16,17 @@ import msgspec
 from longshore.app.output_file import require_parent, write_error
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.search import PART_SECTIONS
-from longshore.errors import FilesError
-from longshore.model.distribution import quantile
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.states import Cause, JobState
+from longshore.errors import FilesError, Origin
+from longshore.model.event import Attempt
+from longshore.model.measurements import DEFAULT_MARGIN, quantile
+from longshore.model.report import FINAL_LABEL
+from longshore.model.states import Cause, JobState
+from longshore.model.tasks import collection_paused
 from longshore.model.wording import count_noun
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.request import MIB, Request, round_up
-from longshore.model.workflow.request_margin import DEFAULT_MARGIN
-from longshore.origin import Origin
+from longshore.model.workflow import MIB, Request, round_up
 from longshore.reports.statistics import RunAttempts, read_attempts
-from longshore.world.files.atomic import create_atomically
-from longshore.world.files.read_file import read_record
+from longshore.system.atomic import create_atomically
+from longshore.system.reading import read_record
 
 MIN_PERCENTILE: Final = 20
 """Values from which on their 95th percentile differs from their maximum; fewer give the maximum."""

@@ -7,12 +7,11 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.distribution import quantile
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import (
+from longshore.model.event import Ended, Lost
+from longshore.model.measurements import quantile
+from longshore.model.report import (
     Badput,
     JobFailure,
     LabelSummary,
@@ -22,8 +21,9 @@ from longshore.model.run.report import (
     RunningJob,
     RunSummary,
 )
-from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
-from longshore.model.workflow.request import largest_memory
+from longshore.model.states import TERMINAL_STATES, Cause, JobState
+from longshore.model.wording import format_moment
+from longshore.model.workflow import largest_memory
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.failures import FailedJobs
 from longshore.reports.state import RunStatus

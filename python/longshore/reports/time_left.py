@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import LongshoreError
-from longshore.model.workflow.job_groups import Barrier
+from longshore.model.workflow import Barrier
 from longshore.reports.attempts import AttemptCollector
-from longshore.world.runs.label_history import read_history
+from longshore.rundir.histories import read_history
 
 _UNKNOWN_SPREAD: Final = 1.0
 """Standard deviation of the logarithm of a label's run times where only other labels are known, beside `UNSEEN`."""

@@ -9,11 +9,10 @@ import msgspec
 
 from longshore.config.merge import Node, map_items, plain_map, plain_value
 from longshore.config.quantities import parse_count
-from longshore.contract.site_match import JobSpecification, MatchAlgorithm, Requirement, ResourceNeed
+from longshore.contract.algorithms import JobSpecification, MatchAlgorithm, Requirement, ResourceNeed
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
 
 # Reads requirements of subsystems in their three forms.
 

@@ -10,14 +10,10 @@ import msgspec
 
 from longshore.config.merge import Node, plain_value
 from longshore.config.quantities import parse_count, parse_memory, parse_walltime
-from longshore.errors import ConfigError
-from longshore.model.suggestions import name_all
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.model.workflow.allocation import WHOLE_NODE_B
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.origin import Origin
+from longshore.model.wording import name_all, quote_value
+from longshore.model.workflow import MIB, WHOLE_NODE_B, JobSettings, Request
 
 
 class SiteLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +98,7 @@ EXECUTOR_FIELDS: Final = {
     "submitRate": "submit_per_s",
     "pollFloor": "poll_floor_s",
 }
-"""Field of `longshore.contract.batch.Limits` per limit of a run."""
+"""Field of `longshore.contract.executor.Limits` per limit of a run."""
 
 
 def executor_limits(limits: SiteLimits) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from longshore.config.quantities import parse_count
-from longshore.contract.site_match import (
+from longshore.contract.algorithms import (
     GraphBackend,
     JobSpecification,
     MatchAlgorithm,
@@ -23,11 +23,9 @@ from longshore.contract.site_match import (
     Vertex,
 )
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
+from longshore.model.workflow import MIB, Allocation, Request
 from longshore.sites.job_specification import SLOT
 from longshore.sites.limits import SiteLimits, exceeded_limits
 from longshore.sites.requests import PartitionRow, choose_partition

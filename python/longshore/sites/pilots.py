@@ -7,12 +7,10 @@ from typing import Final
 
 from longshore.config.merge import Node, plain_value
 from longshore.config.quantities import parse_count, parse_memory, parse_walltime
-from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
+from longshore.model.workflow import MIB
 
 SHORT_JOB_S: Final = 60.0
 """Run time in seconds below which ``packing: auto`` chooses pilots, where it is not written."""

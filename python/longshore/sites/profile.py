@@ -14,12 +14,10 @@ import yaml
 from longshore.config.merge import Node, drop_deleted_keys, map_items, overlay
 from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
 from longshore.config.search import Config
-from longshore.contract.context import PingReport
-from longshore.contract.inventory import Inventory, NodeGroup, PartitionState
-from longshore.errors import ConfigError
+from longshore.contract.service import Inventory, NodeGroup, PartitionState, PingReport
+from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
-from longshore.model.workflow.request import MIB
-from longshore.origin import Origin
+from longshore.model.workflow import MIB
 from longshore.sites.limits import SiteLimits
 from longshore.sites.requests import PartitionRow, unknown_name
 

@@ -11,14 +11,11 @@ from typing import Final, NamedTuple, Required, TypedDict
 import msgspec
 
 from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
-from longshore.contract.inventory import Inventory, NodeGroup, PartitionState, Qos
+from longshore.contract.service import Inventory, NodeGroup, PartitionState, Qos
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
-from longshore.model.wording import count_noun
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.wording import NAME_LIKENESS, count_noun, did_you_mean
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, Request
 
 # Converts what jobs ask of another workload manager to requests of this machine, as well as that goes (pure). What this
 # machine does not have is left out, and what exceeds it is lowered. Such jobs run one at a time.

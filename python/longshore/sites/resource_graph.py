@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from longshore.config.quantities import parse_count
-from longshore.contract.site_match import Metadata, ResourceGraph, Vertex
+from longshore.contract.algorithms import Metadata, ResourceGraph, Vertex
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
 
 # Makes resource graphs bottom-up: equal vertices become one with a count.
 

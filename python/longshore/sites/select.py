@@ -17,11 +17,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
-from longshore.errors import ConfigError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.model.wording import quote_value
+from longshore.contract.algorithms import SelectionSettings, SiteCandidate, SiteSelection
+from longshore.errors import DECODE_ERRORS, ConfigError
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
 
 # Expressions over the state of sites: numbers, texts, comparisons, ``min`` and ``max``, without `eval`. The work is
 # bounded: texts are short, syntax trees are small, and numbers are floats, whose powers overflow at once.

@@ -23,24 +23,26 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     Batch,
     BatchMember,
+    Executor,
     FindResult,
     Limits,
     MemberEvent,
+    NewsWait,
     PollResult,
+    ProcessCleanup,
     Rejected,
+    ResourceProbe,
     SubmitResult,
     Throttled,
     Unsure,
 )
-from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
-from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
-from longshore.contract.intervention import CancelOutcome
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.states import Cause
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
+from longshore.model.event import Ended, Lost, Started
+from longshore.model.states import Cause
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""

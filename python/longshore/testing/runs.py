@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from longshore import __version__
-from longshore.contract.context import Context, RenderedFile, RunPaths, Site
+from longshore.contract.service import Context, RenderedFile, RunPaths, Site
 from longshore.engine import settings as engine_settings
 from longshore.engine.journal.journal import Journal
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import FORMAT, Life
-from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
-from longshore.world.files.atomic import create_file
-from longshore.world.files.folder import make_folders
-from longshore.world.host import boot_id, host_name
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import create_manifest, take_manifest
-from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
+from longshore.model.event import FORMAT, Life
+from longshore.model.submission import MANIFEST_FORMAT, Manifest, RunIdentity
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
+from longshore.rundir.submissions import create_manifest, take_manifest, write_job_map
+from longshore.system.atomic import create_file
+from longshore.system.folder import make_folders
+from longshore.system.host import boot_id, host_name
 
 
 def write_run_directory(

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import AnyStr, Final
 
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
-from longshore.world.process_system import processes
+from longshore.system.host import CpuLimitError, cpu_limit
+from longshore.system.processes import processes
 
 _SHORT: Final = 16384
 """Length that one search takes at most tenths of a second for.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from longshore.app.changes.output_changes import OutputChanges, Stamps, collect_stamps, look_at_file
-from longshore.model.run.event import Ended, Event, FileStamp, Started
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Event, FileStamp, Started
+from longshore.model.states import Cause
 
 
 def record(*paths: Path) -> tuple[FileStamp, ...]:

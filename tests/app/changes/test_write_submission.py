@@ -19,9 +19,8 @@ from longshore.app.submit import submitcmd
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
 from longshore.engine.rundir.job_table import JobTable
-from longshore.world.files.system import files
-from longshore.world.runs.job_maps import read_job_maps
-from longshore.world.runs.manifests import newest_submission, refuse_changed_files
+from longshore.rundir.submissions import newest_submission, read_job_maps, refuse_changed_files
+from longshore.system.files import files
 
 PIPELINE = """\
 pipeline:

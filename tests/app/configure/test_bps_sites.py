@@ -13,7 +13,7 @@ from longshore.app.progress import SilentProgress
 from longshore.app.site.ping import ping
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.schema import Severity
-from longshore.contract.context import PingReport
+from longshore.contract.service import PingReport
 from longshore.errors import ConfigError, ServiceError
 from longshore.services.htcondor.service import HTCondorService
 

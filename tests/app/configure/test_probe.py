@@ -12,11 +12,9 @@ import pytest
 
 from longshore.app.configure.probe import probe, probe_jobs, refuse_by_probe
 from longshore.contract.capabilities import JobProbe
-from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
-from longshore.contract.inventory import Inventory
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, Inventory, PingReport, Problem, RunPaths, ServiceTraits, Site
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.workflow.job import Job
+from longshore.model.workflow import Job
 from longshore.services.local.service import LocalService
 
 

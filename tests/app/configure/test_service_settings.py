@@ -13,14 +13,11 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import SilentProgress
 from longshore.batch.service import BatchService
-from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.executor import Executor
-from longshore.contract.intervention import Intervention, RestartChanges
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, Intervention, PingReport, Problem, RestartChanges, ServiceTraits
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import RequestError
-from longshore.model.workflow.request import MIB
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.workflow import MIB, Workflow
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

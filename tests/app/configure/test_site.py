@@ -11,9 +11,8 @@ import pytest
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import RecordingProgress
-from longshore.contract.context import Context
-from longshore.errors import ConfigError
-from longshore.origin import Origin
+from longshore.contract.service import Context
+from longshore.errors import ConfigError, Origin
 
 PROFILE: dict[str, Any] = {
     "partitions": [{"name": "long", "cpus": 64, "memory": "240 GiB", "walltime": "2-00:00:00", "default": True}],

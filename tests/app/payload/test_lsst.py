@@ -11,7 +11,7 @@ import pytest
 from longshore.app.payload.lsst import is_lsst, is_lsst_pipeline
 from longshore.config.merge import to_node
 from longshore.config.search import Config
-from longshore.origin import Origin
+from longshore.errors import Origin
 
 FILES = {
     "class.yaml": "tasks: {isr: {class: demo.IsrTask}}\n",

@@ -16,13 +16,8 @@ from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
 from longshore.errors import FilesError, LongshoreError, PreparationError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Cluster, ClusteredGraph, Dag, File, Task, TaskGraph
+from longshore.model.workflow import Job, JobSettings, Request, Workflow
 
 SETTINGS = JobSettings(label="a", request=Request(cpus=1))
 

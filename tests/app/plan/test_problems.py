@@ -6,12 +6,10 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
-from longshore.contract.context import Problem
-from longshore.errors import FilesError, PreparationError, RequestError
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
-from longshore.origin import Origin
+from longshore.contract.service import Problem
+from longshore.errors import FilesError, Origin, PreparationError, RequestError
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Workflow
 
 
 def workflow(**jobs: int) -> Workflow:

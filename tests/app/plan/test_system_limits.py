@@ -16,11 +16,9 @@ from longshore.app.plan.system_limits import (
     total_limit,
 )
 from longshore.app.submit.lint_file import lint_file
-from longshore.contract.context import Problem
-from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
+from longshore.contract.service import Problem
+from longshore.model.tasks import Command, File
+from longshore.model.workflow import Job, JobSettings, Request
 
 SETTINGS = JobSettings(label="a", request=Request(cpus=1))
 RUN = Path("/r")

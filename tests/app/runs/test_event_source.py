@@ -13,12 +13,11 @@ from longshore.app.runs import events as poll
 from longshore.app.runs.events import EventFollower, RunEvents
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import LogLocator
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Started
-from longshore.model.run.submission import Submission
+from longshore.model.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Started
+from longshore.model.json_lines import encode_line
+from longshore.model.submission import Submission
 from longshore.reports.logs import LogFollower, LogUpdate, find_logs
 from longshore.services.local.service import LocalService
 

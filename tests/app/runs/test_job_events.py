@@ -12,7 +12,7 @@ from tests.depth import examples
 
 from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
@@ -20,15 +20,15 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Ended, Event, Failed, Life, Refused, Restarted, Submitted, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Event, Failed, Life, Refused, Restarted, Submitted, Submitting
+from longshore.model.json_lines import encode_line
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.reports.attempts import attempts_of
 from longshore.reports.explain import JobReplay
+from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
-from longshore.world.runs.run_directory import read_card
 
 
 def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longshore.app.runs.open_run import map_index_errors
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import RunUnreadableError
 
 

@@ -13,7 +13,7 @@ from longshore.app.configure.secret_values import read_secrets
 from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.secrets import HIDDEN
-from longshore.model.run.event import Ended
+from longshore.model.event import Ended
 from longshore.reports.explain import explain_job
 from longshore.reports.export.formats import ExportFormat, collect_crate, render_run
 from longshore.reports.page.content import collect_page

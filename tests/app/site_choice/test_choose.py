@@ -25,20 +25,18 @@ from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submitcmd import prepare_script, submit_script
 from longshore.config.schema import Severity
-from longshore.contract.context import RunPaths
-from longshore.contract.site_match import UnmetNeed
-from longshore.contract.site_selection import SiteSelection
+from longshore.contract.algorithms import SiteSelection, UnmetNeed
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import JobState
-from longshore.model.sites.site_decision import SiteDecision
-from longshore.model.sites.site_state import CLAIM_S
-from longshore.world.files.locks import is_locked
-from longshore.world.files.read_file import read_record
-from longshore.world.runs.manifests import find_changed_files, read_manifest
-from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
-from longshore.world.runs.run_directory import write_snapshot
-from longshore.world.runs.site_states import read_site_states
+from longshore.model.report import Snapshot
+from longshore.model.sites import CLAIM_S, SiteDecision
+from longshore.model.states import JobState
+from longshore.rundir.histories import read_site_states
+from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
+from longshore.rundir.run_directory import write_snapshot
+from longshore.rundir.submissions import find_changed_files, read_manifest
+from longshore.system.reading import read_record
+from longshore.system.sharing import is_locked
 
 GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
 SITES = f"""

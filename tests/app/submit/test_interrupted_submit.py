@@ -15,10 +15,10 @@ from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.submit.submit import submit
-from longshore.contract.context import RunPaths
-from longshore.model.run.submission import RunIdentity, Submission
+from longshore.contract.service import RunPaths
+from longshore.model.submission import RunIdentity, Submission
+from longshore.rundir.registry import read_entries
 from longshore.services.local.service import LocalService
-from longshore.world.runs.registry import read_entries
 
 MODULES = ("app/submit/stages.py", "app/submit/submit.py", "app/submit/submit_once.py", "app/submit/write_run.py")
 """Modules in which the interruption comes; what they call is one moment."""

@@ -16,7 +16,7 @@ from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
-from longshore.world.runs.registry import reserved_id, state_folder
+from longshore.rundir.registry import reserved_id, state_folder
 
 TEXT = """
 pipeline:

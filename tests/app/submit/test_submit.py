@@ -14,12 +14,12 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submit_once import SubmittedRun
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
-from longshore.model.run.submission import Submission
+from longshore.model.submission import Submission
+from longshore.rundir.find_run import find_run
+from longshore.rundir.registry import read_entries
 from longshore.services.local.service import LocalService
-from longshore.world.runs.find_run import find_run
-from longshore.world.runs.registry import read_entries
 
 STRICT = SubmissionChecks(strict=True)
 

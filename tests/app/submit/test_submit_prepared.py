@@ -20,7 +20,7 @@ from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.stages import Stage
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submit_prepared import submit_prepared
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import (
     FilesError,
     LongshoreError,
@@ -29,10 +29,10 @@ from longshore.errors import (
     SubmissionRefusedError,
     UnreachableError,
 )
-from longshore.model.run.submission import Submission
+from longshore.model.submission import Submission
+from longshore.rundir.registry import RegistryEntry, read_entries, read_entry, write_entry
+from longshore.rundir.run_directory import read_card, read_made_from, write_made_from
 from longshore.services.local.service import LocalService
-from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, write_entry
-from longshore.world.runs.run_directory import read_card, read_made_from, write_made_from
 
 YAML = """\
 wfformat: graph.json

@@ -12,12 +12,12 @@ import pytest
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import TaskId
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import SubmissionRefusedError
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 SLURM: Final = SlurmDialect({})
 DIALECTS: Final[Mapping[str, tuple[Dialect, str]]] = {

@@ -27,10 +27,10 @@ from longshore.batch.executor.batch_monitor import NO_REASON, BatchMonitor, Live
 from longshore.batch.jobs import TaskId
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.batch.settings import hopeless_after_s
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost, Started
+from longshore.model.states import Cause
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, TaskId
 from longshore.engine.job_wrapper import EndRecord
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
-from longshore.model.run.event import Failed, Retry
-from longshore.model.run.states import Cause
+from longshore.model.event import Failed, Retry
+from longshore.model.states import Cause
 from longshore.services.slurm.dialect import SlurmDialect
 
 MIB = 2**20

@@ -25,13 +25,13 @@ from longshore.batch.executor.collect_facts import (
 )
 from longshore.batch.executor.executor import records_interval_s
 from longshore.batch.jobs import AccountRow, TaskId
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.engine.job_wrapper import EndRecord
-from longshore.model.run.event import AttemptFacts
+from longshore.model.event import AttemptFacts
 from longshore.services.slurm.answers import ACCOUNT_FIELDS, SEPARATOR
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes import query_cache, shared_batch
-from longshore.world.processes.shell import ProgramResult, Shell
+from longshore.system import sharing
+from longshore.system.programs import ProgramResult, Shell
 
 DIALECT = SlurmDialect({})
 ONE = AwaitedAttempt((3, 1), TaskId(29, 0), 100.0)
@@ -105,7 +105,7 @@ class Accounting:
         self.questions: list[list[TaskId]] = []
 
     def accounting_share(self, purpose: str) -> Any:
-        return shared_batch.SharedBatch(Path("/nonexistent"), purpose)
+        return sharing.SharedBatch(Path("/nonexistent"), purpose)
 
     def ask_accounting(self, share: Any, wanted: Mapping[TaskId, float], *, min_interval_s: float) -> Any:
         self.questions.append(list(wanted))
@@ -115,8 +115,8 @@ class Accounting:
 def take_at(collector: FactCollector, now: float) -> list[AttemptFacts]:
     """Take facts at a moment, with the answer to the question that is asked there."""
     found = collector.take(now)
-    deadline = query_cache.seconds_since_boot() + 5.0
-    while collector.is_asking and query_cache.seconds_since_boot() < deadline:
+    deadline = sharing.seconds_since_boot() + 5.0
+    while collector.is_asking and sharing.seconds_since_boot() < deadline:
         found += collector.take(now)
     return found
 
@@ -182,7 +182,7 @@ def queries_of(runs: int, monkeypatch: pytest.MonkeyPatch, home: Path) -> Counte
     """Count the queries of runs at once, in two minutes in which a job of each run ends every two seconds."""
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     moment = 1000.0
-    for module in (query_cache, shared_batch):
+    for module in (sharing, sharing):
         monkeypatch.setattr(module, "seconds_since_boot", lambda: moment)
     shell = CountingShell()
     clients = [BatchClient(DIALECT, shell=shell) for _ in range(runs)]

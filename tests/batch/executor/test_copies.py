@@ -20,16 +20,16 @@ from longshore.batch.executor.copies import BootTimes, CopyWatch, LeaseWatch
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.batch.settings import wants_fence
 from longshore.batch.values import parse_time
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import LEASE_S, WRAPPER
 from longshore.engine.run.check_records import find_batch_damages
 from longshore.engine.rundir.given_up import MARGIN_S, GivenUp, describe_copy, mark_path, read_marks
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.shipped_files import shipped_path
+from longshore.system.sharing import seconds_since_boot
+from longshore.world.plugins import shipped_path
 
 TAG = "k1-1-1"
 DIALECT = SlurmDialect({})

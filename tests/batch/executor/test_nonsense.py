@@ -16,17 +16,16 @@ from longshore.batch.commands.call_pace import BURST, CallPace
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.batch import Accepted, Batch, BatchMember
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import Accepted, Batch, BatchMember
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
-from longshore.world.shipped_files import shipped_path
+from longshore.system.programs import ProgramResult
+from longshore.world.plugins import shipped_path, template_texts
 
 FLOOR_S: Final = 2.0
 ROUND_S: Final = 0.25

@@ -24,15 +24,15 @@ from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer
 from longshore.batch.jobs import ClusterFacts, TaskId
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import REQUEUED, RUN_ONCE, WRAPPER
 from longshore.engine.rundir.given_up import read_marks
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.shipped_files import shipped_path
+from longshore.system.sharing import seconds_since_boot
+from longshore.world.plugins import shipped_path
 
 BACK = row("29_0", "PENDING", "BeginTime")
 HELD = row("29_0", "PENDING", "job requeued in held state")

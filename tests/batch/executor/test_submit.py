@@ -18,7 +18,7 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.settings import on_submit_error
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     Batch,
     BatchMember,
@@ -29,16 +29,15 @@ from longshore.contract.batch import (
     Unsure,
     Urgency,
 )
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Started
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.event import Ended, Started
+from longshore.model.workflow import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
-from longshore.world.shipped_files import shipped_path
+from longshore.system.programs import ProgramResult
+from longshore.world.plugins import shipped_path, template_texts
 
 LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates policy"
 CONFIG = "MaxArraySize = 1001\nSLURM_VERSION = 22.05.8\nPriorityParameters = time_origin=2026-01-01 00:00:00 +00:00\n"

@@ -15,10 +15,10 @@ from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer
 from longshore.batch.jobs import AccountRow, ClusterFacts, TaskId
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.batch import MemberEvent
-from longshore.model.run.event import Ended, Lost
+from longshore.contract.executor import MemberEvent
+from longshore.model.event import Ended, Lost
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.shared_batch import SharedBatch
+from longshore.system.sharing import SharedBatch
 
 TAG = "k1-1-1"
 DIALECT = SlurmDialect({})

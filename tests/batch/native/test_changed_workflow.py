@@ -13,11 +13,11 @@ from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.batch.native.observe import NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.capabilities import Amendable
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges
 from longshore.control.restart import plan_restart
 from longshore.engine.journal.journal import Journal
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import FORMAT, Life
+from longshore.model.event import FORMAT, Life
 
 YAML = """\
 wmsServiceClass: slurm

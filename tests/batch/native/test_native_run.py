@@ -16,9 +16,9 @@ from longshore.batch.settings import wants_native
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.errors import ConfigError
-from longshore.model.run.event import Deleted, Ended, Event, Finished, Lost, Started
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.event import Deleted, Ended, Event, Finished, Lost, Started
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 from longshore.services.slurm.dialect import dependency_value
 
 DIAMOND = ((), (0,), (0,), (1, 2))

@@ -13,7 +13,7 @@ from tests.faults.mount import Mount
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.program import PROGRAM, program_files
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 
 
 class LocalAllocations:

@@ -19,9 +19,9 @@ from longshore.batch.pilots.pool.pilot_records import (
 from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotId, PilotState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkKind
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.keeper_records import ExitRecord, StartRecord
-from longshore.model.run.event import Lost, Started
+from longshore.model.event import Lost, Started
 
 SETTINGS: Final = PilotSettings(cpus=2, memory_b=1000, count=3)
 

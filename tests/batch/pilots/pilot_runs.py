@@ -11,10 +11,10 @@ from tests.batch.pilots.local_allocations import LocalAllocations
 
 from longshore.batch.pilots.executor import PilotExecutor
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import BatchMember
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import Ended, Lost
-from longshore.testing.conformance.executor_driver import ExecutorDriver
+from longshore.contract.executor import BatchMember
+from longshore.contract.service import RunPaths
+from longshore.model.event import Ended, Lost
+from longshore.testing.conformance.executor import ExecutorDriver
 
 SETTINGS = PilotSettings(cpus=2, memory_b=1 << 30, count=2, lease_s=4.0, margin_s=1.0, settle_s=0.2, idle_s=60.0)
 

@@ -10,11 +10,11 @@ import pytest
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.executor import PilotExecutor
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import Batch, PollResult, Rejected
-from longshore.contract.context import RunPaths
-from longshore.model.workflow.request import Request
-from longshore.testing.conformance.executor_driver import ExecutorDriver
-from longshore.world.process_system import processes
+from longshore.contract.executor import Batch, PollResult, Rejected
+from longshore.contract.service import RunPaths
+from longshore.model.workflow import Request
+from longshore.system.processes import processes
+from longshore.testing.conformance.executor import ExecutorDriver
 
 
 class QueuedAllocations:

@@ -15,10 +15,11 @@ from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAlloc
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
 from longshore.batch.scripts.node_launchers import StepLauncher
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     AttemptId,
     Batch,
+    Executor,
     FindResult,
     Limits,
     MemberEvent,
@@ -27,19 +28,16 @@ from longshore.contract.batch import (
     SubmitResult,
     Throttled,
     Unsure,
+    WaitReasons,
 )
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Executor
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Lost, Started
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.fakes import FakeClock
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path, template_texts
 
 LAUNCH = PilotLaunch(
     python="/usr/bin/python3",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
-from longshore.world.files.system import files
+from longshore.system.files import files
 
 
 def test_lines_are_read_as_they_are_written(tmp_path: Path) -> None:

@@ -14,28 +14,26 @@ from longshore.batch.pilots.combined_executor import CombinedExecutor, merge_wai
 from longshore.batch.pilots.packing import PackingRule
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     AttemptId,
     Batch,
     BatchMember,
+    Executor,
     FindResult,
     Limits,
     PollResult,
     SubmitResult,
+    WaitReasons,
 )
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Executor
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.model.run.event import Started
-from longshore.model.workflow.request import Request
+from longshore.model.event import Started
+from longshore.model.workflow import Request
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
-from longshore.world.shipped_files import shipped_path
+from longshore.system.programs import ProgramResult
+from longshore.world.plugins import shipped_path, template_texts
 
 SMALL, LARGE = Request(cpus=1), Request(cpus=64)
 

@@ -10,10 +10,9 @@ from tests.batch.pilots.local_allocations import LocalAllocations
 
 from longshore.batch.pilots.executor import PilotExecutor
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
-from longshore.testing.conformance.executor import ExecutorConformance
-from longshore.testing.conformance.executor_capabilities import NewsWaitConformance
+from longshore.contract.service import RunPaths
+from longshore.testing.conformance.executor import ExecutorConformance, NewsWaitConformance
 
 _SETTINGS = PilotSettings(cpus=4, memory_b=1 << 32, count=2, settle_s=0.2)
 

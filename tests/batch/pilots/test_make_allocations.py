@@ -16,17 +16,16 @@ from longshore.batch.pilots.make_allocations import make_allocations
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.scripts.node_launchers import HostLauncher
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
-from longshore.model.run.submission import RunIdentity
-from longshore.model.workflow.request import MIB
+from longshore.model.submission import RunIdentity
+from longshore.model.workflow import MIB
+from longshore.rundir.run_directory import write_card
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
-from longshore.world.runs.run_directory import write_card
-from longshore.world.shipped_files import shipped_path
+from longshore.system.programs import ProgramResult
+from longshore.world.plugins import shipped_path, template_texts
 
 PILOT = PilotSettings(cpus=4, memory_b=1000 * MIB, walltime_s=3600.0)
 

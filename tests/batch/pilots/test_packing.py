@@ -9,8 +9,8 @@ import pytest
 
 from longshore.batch.pilots.packing import PackingRule, is_wanted
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.model.tasks.task import Scalar
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.tasks import Scalar
+from longshore.model.workflow import MIB, Request
 
 PILOT = PilotSettings(cpus=4, memory_b=8000 * MIB, walltime_s=3600.0)
 SITE = {"config": "/etc/slurm.conf", "features": ["fast"]}

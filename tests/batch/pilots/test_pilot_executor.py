@@ -13,11 +13,11 @@ from tests.batch.pilots.local_allocations import LocalAllocations
 from tests.batch.pilots.pilot_runs import SETTINGS, PilotRun, marking, marks
 
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.contract.batch import Batch, Rejected
-from longshore.contract.context import Unreachable
-from longshore.model.run.event import Ended
-from longshore.model.workflow.request import Request
-from longshore.testing.conformance.executor_driver import read_record
+from longshore.contract.executor import Batch, Rejected
+from longshore.contract.service import Unreachable
+from longshore.model.event import Ended
+from longshore.model.workflow import Request
+from longshore.testing.conformance.executor import read_record
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.faults.mount import Mount
 from tests.faults.shim import require_compiler
 
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.model.run.event import Ended
+from longshore.model.event import Ended
 
 LATE_S = 1.5
 LATE_AND_SHORT_S = 0.3

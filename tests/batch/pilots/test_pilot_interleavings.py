@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.batch.pilots.pilot_model import ModelEngine, ModelPilot
 
 from longshore.batch.pilots.pool.pilot_state import PilotId
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 
 
 class World:

@@ -11,7 +11,7 @@ from longshore.batch.pilots.checked_lines import CheckedWriter
 from longshore.batch.pilots.pilot_link import PilotLink
 from longshore.batch.pilots.pool.pilot_state import HandedState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkKind
-from longshore.world.files.system import files
+from longshore.system.files import files
 
 _KIND = WorkKind(1, 0, None, 7)
 _ENVIRONMENTS = {7: b'{"o":"env","id":7,"on":0,"env":{}}'}

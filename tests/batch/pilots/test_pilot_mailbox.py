@@ -14,7 +14,7 @@ from longshore.batch.pilots.program.order_reader import OrderReader
 from longshore.batch.pilots.program.pilot_mailbox import Mailbox
 from longshore.batch.pilots.program.record_writer import RecordWriter
 from longshore.engine.keeper.kernel import system
-from longshore.model.lines.checksum import SEED, check_block
+from longshore.model.json_lines import SEED, check_block
 
 
 def test_a_file_that_is_not_there_yet(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from longshore.batch.pilots.pool.pilot_records import (
 )
 from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotState
 from longshore.engine.keeper_io.keeper_records import ReapingRecord, StartRecord
-from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.event import Ended, Lost, Started
 
 _BEGUN = PilotBegun(node=0, host="n7", cpus=2, memory=100, until=60.0)
 

@@ -11,8 +11,8 @@ from tests.app.silent_service import silent_run
 
 from longshore.cli.inspect import watch
 from longshore.cli.run_progress import RunProgress
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import STATE_EXIT_STATUS, JobState
+from longshore.model.report import RunReport
+from longshore.model.states import STATE_EXIT_STATUS, JobState
 from longshore.reports.report import report_run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from longshore.cli.show.dot import box_lines, to_dot, to_mermaid
-from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import Drawing, DrawingEdge, DrawingNode
+from longshore.model.states import JobState
 
 PICTURE = Drawing(
     title='run "x"',

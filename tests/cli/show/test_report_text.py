@@ -27,12 +27,10 @@ from longshore.cli.show.report_text import (
     summary_table,
 )
 from longshore.cli.show.run_summary_text import run_summary_lines
-from longshore.contract.context import PingReport
-from longshore.errors import ConfigError, ErrorDetail, LongshoreError, RequestError, RunNotFoundError
-from longshore.model.report_text import outcome_line
-from longshore.model.run.report import Badput, ExitCodes, Failure, RunningJob, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
-from longshore.origin import Origin
+from longshore.contract.service import PingReport
+from longshore.errors import ConfigError, ErrorDetail, LongshoreError, Origin, RequestError, RunNotFoundError
+from longshore.model.report import Badput, ExitCodes, Failure, RunningJob, RunReport, RunSummary, outcome_line
+from longshore.model.states import Cause, JobState
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "report"
 NOON = 1763640000.0

@@ -19,8 +19,8 @@ from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.run_list_screen import run_list_screen
 from longshore.cli.show.run_screen import frame_lines, report_screen
 from longshore.cli.terminal import Terminal
-from longshore.model.run.report import JobFailure, LabelSummary, RunningJob, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import JobFailure, LabelSummary, RunningJob, RunReport, RunSummary
+from longshore.model.states import Cause, JobState
 from longshore.reports.styled import Line, Span, cut, cut_line, cut_name, line_text, plain, width_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "report"

@@ -15,9 +15,9 @@ from longshore.engine.journal.chain import EndSeal, lives, read_end_seal, write_
 from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.journal.survey import survey_journal
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, Started
-from longshore.model.run.states import JobState
+from longshore.model.event import FORMAT, Ended, Event, Finished, Life, Started
+from longshore.model.report import DamagedError
+from longshore.model.states import JobState
 
 
 def write_life(folder: Path, jobs: int, *, over: bool = False) -> None:

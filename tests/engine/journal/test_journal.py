@@ -19,10 +19,10 @@ from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.journal.journal import Journal, count_fruitless_lives, next_life
 from longshore.engine.journal.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, LossAccepted, Lost, Seal, Sealed, Started
-from longshore.model.run.states import JobState
+from longshore.model.event import FORMAT, Ended, Event, Finished, Life, LossAccepted, Lost, Seal, Sealed, Started
+from longshore.model.json_lines import encode_line
+from longshore.model.report import DamagedError
+from longshore.model.states import JobState
 
 
 def life_of(number: int, seal: Seal | None = None, *, version: int = FORMAT) -> Life:

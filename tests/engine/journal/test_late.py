@@ -15,7 +15,7 @@ from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.late import late_path, read_late_lines
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.journal.survey import survey_journal
-from longshore.model.run.event import (
+from longshore.model.event import (
     ACCEPT_LOSS,
     FORMAT,
     AttemptFacts,
@@ -27,7 +27,7 @@ from longshore.model.run.event import (
     Sealed,
     add_facts,
 )
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 
 
 def write_run(folder: Path, *, jobs: int = 3) -> Journal:

@@ -16,8 +16,8 @@ from longshore.engine.keeper_io.keeper_records import (
     end_event,
     start_event,
 )
-from longshore.model.run.states import Cause
-from longshore.model.signals import signal_name
+from longshore.model.states import Cause
+from longshore.model.wording import signal_name
 
 
 def test_a_start() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.contract.batch import AttemptLimits
+from longshore.contract.executor import AttemptLimits
 from longshore.engine.policy.attempt_limits import make_attempt_limits
-from longshore.model.workflow.attempt_rules import KeepPolicy, LimitRules
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, KeepPolicy, LimitRules, Request
 
 ASKED = Request(memory_b=1000 * MIB)
 

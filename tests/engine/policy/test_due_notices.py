@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 
 START, FIRST, HOLD, STOPPED, END = NoticeEvent
 

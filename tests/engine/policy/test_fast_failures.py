@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longshore.engine.policy.fast_failures import FastFailures
-from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Event, Restarted, Started, Steer
+from longshore.model.states import Cause
 
 
 def bad(job: int, *, host: str | None = "n1", run_s: float = 0.1, cause: Cause = Cause.EXIT, a: int = 1) -> Ended:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from longshore.engine.policy.output_rules import judge_outputs, parse_findings, parse_stamps
-from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
-from longshore.model.run.states import Cause
-from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
+from longshore.model.states import Cause
+from longshore.model.workflow import OutputCheck
 
 PATHS = ("/a", "/b", "/c", "/d", "/e")
 MISSING, STALE, EMPTY = OutputState

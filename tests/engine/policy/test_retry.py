@@ -17,11 +17,9 @@ from longshore.engine.policy.retry import (
     limit_first_request,
     make_retry_rules,
 )
-from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry
-from longshore.model.run.states import Cause
-from longshore.model.workflow.attempt_rules import Backoff, JobRules, RequestGrowth, RetryOn
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.event import Deleted, Ended, Failed, Lost, Retry
+from longshore.model.states import Cause
+from longshore.model.workflow import MIB, Backoff, JobRules, JobSettings, Request, RequestGrowth, RetryOn
 
 LOST = Lost(j=4, a=2, why="its node vanished")
 MACHINE_FAILED = Ended(j=4, a=2, cause=Cause.LOST, reason="its node failed", signal=15)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.engine.policy.success_rules import AttemptOutputs, Which, apply_success_rules, may_succeed, needs_log
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause
-from longshore.model.user_regex import compile_regex
-from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
+from longshore.model.event import Ended
+from longshore.model.states import Cause
+from longshore.model.values import compile_regex
+from longshore.model.workflow import LogValue, RetryOn, SuccessIf
 from longshore.world.regex_search import find_match
 
 

@@ -18,8 +18,8 @@ from longshore.contract.executor import Executor
 from longshore.engine.run import first_report
 from longshore.engine.run.engine_service import EngineService
 from longshore.engine.run.first_report import start_first_report
-from longshore.model.run.event import Steer
-from longshore.model.run.states import JobState
+from longshore.model.event import Steer
+from longshore.model.states import JobState
 from longshore.testing.fakes import FakeExecutor
 
 EVENTS = 20_000

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import CHAIN, Simulation
 
-from longshore.contract.batch import AttemptId, PollResult
-from longshore.contract.context import Mark, Unreachable
-from longshore.contract.executor import EndRetention, LateFactSource
+from longshore.contract.executor import AttemptId, EndRetention, LateFactSource, PollResult
+from longshore.contract.service import Mark, Unreachable
 from longshore.engine.journal.late import late_path
 from longshore.engine.run.late_facts import COLLECT_S
-from longshore.model.run.event import AttemptFacts, Ended, Event, Finished, Life, Started
-from longshore.model.run.states import JobState
+from longshore.model.event import AttemptFacts, Ended, Event, Finished, Life, Started
+from longshore.model.states import JobState
 from longshore.testing.fakes import AttemptOutcome, FakeExecutor
 
 LAG_S = 3.0

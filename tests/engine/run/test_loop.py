@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from tests.engine.simulation import Hooked, Simulation, answers, diamonds, fails
 
-from longshore.contract.batch import Batch, FindResult, Limits, PollResult
-from longshore.contract.context import Mark, Unreachable
-from longshore.model.run.event import Ended, Event, Failed, Refused, Retry, Submitted
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState
+from longshore.contract.executor import Batch, FindResult, Limits, PollResult
+from longshore.contract.service import Mark, Unreachable
+from longshore.model.event import Ended, Event, Failed, Refused, Retry, Submitted
+from longshore.model.report import Snapshot
+from longshore.model.states import Cause, JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
     FakeExecutor,

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.batch_tags import life_of_tag, tag_prefix
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
-from longshore.world.files.atomic import create_file
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.system.atomic import create_file
 
 
 def one_job(root: Path, job: Job) -> MemberBuilder:

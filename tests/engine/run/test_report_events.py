@@ -14,7 +14,7 @@ from longshore.engine.run.report_events import KnownRun, derive_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     Ended,
     Event,
@@ -30,7 +30,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause, JobState
+from longshore.model.states import Cause, JobState
 
 NOW = 1_763_630_000.0
 LIFE = Life(v=FORMAT, life=1, t=NOW, host="ap", pid=0, boot="", by="submit")

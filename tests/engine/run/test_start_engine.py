@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.journal.journal import Journal
 from longshore.engine.launch.new_life import refuse_if_alive, wait_for_life
 from longshore.engine.rundir.engine_lock import lock_run, read_holder
 from longshore.engine.rundir.liveness import is_engine_alive
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import FORMAT, Life
+from longshore.model.event import FORMAT, Life
 from longshore.services.local.service import LocalService
+from longshore.system.folder import make_folders
 from longshore.testing.runs import write_run
-from longshore.world.files.folder import make_folders
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.interventions import (
     InterventionRecord,
     discard_interventions,

@@ -8,20 +8,16 @@ from typing import Final
 
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir import job_table
 from longshore.engine.rundir.job_table import Column, JobTable, job_names, read_header
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
-from longshore.model.workflow.request import Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Implementation, Job, JobGroup, JobSettings, Ordering, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.submissions import accept_changes, read_manifest
+from longshore.system.atomic import create_file
 from longshore.testing.runs import write_run
-from longshore.world.files.atomic import create_file
-from longshore.world.runs.manifests import accept_changes, read_manifest
 
 COLUMNS: Final[tuple[Column, ...]] = ("names", "outputs", "parents", "tags")
 

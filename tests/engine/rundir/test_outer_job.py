@@ -15,7 +15,7 @@ from longshore.engine.rundir.outer_job import (
     limit_to_outer_job,
     read_outer_job,
 )
-from longshore.world.host import process_start_s
+from longshore.system.host import process_start_s
 
 GRANTED = {
     "LONGSHORE_JOB_RUN_DIR": "/runs/outer",

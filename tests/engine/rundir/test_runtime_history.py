@@ -12,12 +12,12 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.state.apply_event import apply_event
-from longshore.model.run.event import Ended, Submitting
-from longshore.model.run.label_history import AttemptUsage
-from longshore.model.run.states import JobState
+from longshore.model.event import Ended, Submitting
+from longshore.model.measurements import AttemptUsage
+from longshore.model.states import JobState
+from longshore.rundir.histories import add_to_history, history_folder, read_history
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
-from longshore.world.runs.label_history import add_to_history, history_folder, read_history
 
 IDENTITY = "dev/mosaic/pipeline.yaml"
 LONG = 3

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.snapshot_writer import SnapshotWriter
 from longshore.engine.rundir.wait_notes import WaitNotes
-from longshore.model.run.event import FORMAT, Life, Lost
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import JobState
+from longshore.model.event import FORMAT, Life, Lost
+from longshore.model.report import Snapshot
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_snapshot
 from longshore.testing.fakes import FakeClock
-from longshore.world.runs.run_directory import read_snapshot
 
 
 @pytest.fixture

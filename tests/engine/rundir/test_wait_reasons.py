@@ -6,19 +6,18 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.contract.batch import Urgency
-from longshore.contract.context import RunPaths
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import Urgency, WaitReasons
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.engine.rundir.wait_reasons import WaitReasonsWriter, find_held_jobs
 from longshore.engine.schedule.priorities import BatchUrgencies
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.snapshot_of import make_snapshot
-from longshore.model.run.event import Life, Started, Submitting
-from longshore.model.run.states import JobState
+from longshore.model.event import Life, Started, Submitting
+from longshore.model.states import JobState
+from longshore.rundir.run_directory import read_waiting
 from longshore.testing.fakes import FakeClock
-from longshore.world.runs.run_directory import read_waiting
 
 HELD = WaitReasons(
     reasons={"JobHeldUser": (0, 2), "Priority": (1,)}, held=frozenset({"JobHeldUser"}), hint="release it"

@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
-from longshore.world.runs.manifests import create_manifest, take_manifest
-from longshore.world.runs.run_directory import RUN_FORMAT, write_card
+from longshore.model.submission import RunIdentity
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobSettings, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import RUN_FORMAT, write_card
+from longshore.rundir.submissions import create_manifest, take_manifest
 
 SETTINGS = JobSettings(label="A")
 JOBS = [Job(name=f"a{number}", label="A", command=(f"program {number}",), settings=SETTINGS) for number in range(4)]

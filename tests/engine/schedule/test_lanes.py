@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.protocol import MemberOrder
@@ -27,8 +27,8 @@ from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Ended, Lost, Refused, Started, Submitted, Submitting
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
+from longshore.model.workflow import Request
 
 
 def test_room_ahead_follows_the_run_times() -> None:

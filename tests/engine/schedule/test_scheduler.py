@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.resource_pool import Pool
@@ -20,7 +20,7 @@ from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     Deleted,
     Ended,
     Failed,
@@ -32,8 +32,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 
 NO_RULES = RetryRules()
 

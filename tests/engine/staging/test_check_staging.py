@@ -7,15 +7,11 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.context import Context, Problem, RunPaths, Site
+from longshore.contract.service import Context, Problem, RunPaths, Site
 from longshore.engine.staging.check_staging import check_staging, refuse_transfer
 from longshore.engine.staging.stage_command import success_codes
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.attempt_rules import JobRules, SuccessIf
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobRules, JobSettings, StagingRules, SuccessIf, Workflow
 
 RULES = JobRules(staging=StagingRules(urls={"s3": "cp"}))
 PATHS = ("data/in", "data/out", "/base/data/in", "/far/x", "s3://b/x", "gs://b/x", "/base/run.sh")

@@ -6,23 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.staged_ends import StagedEnds
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause, JobState
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.attempt_rules import JobRules
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Ended
+from longshore.model.states import Cause, JobState
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobRules, JobSettings, StagingRules, Workflow
+from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import new_identity, write_run_directory
-from longshore.world.runs.run_directory import read_card
 
 SETTINGS = JobSettings(label="a", rules=JobRules(staging=StagingRules()))
 

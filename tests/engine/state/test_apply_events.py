@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -25,9 +25,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause
-from longshore.model.workflow.job_groups import Barrier
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause
+from longshore.model.workflow import Barrier, Request
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4), (0, 3)]
 LABELS = [0, 0, 1, 1, 2, 2, 3]

@@ -7,9 +7,9 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.barriers import Barriers
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Ended, Failed, Restarted, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.workflow.job_groups import Barrier
+from longshore.model.event import Ended, Failed, Restarted, Submitting
+from longshore.model.states import Cause
+from longshore.model.workflow import Barrier
 
 
 def chain(groups: int, size: int, *, blocking: bool) -> list[Barrier]:

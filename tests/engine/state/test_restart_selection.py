@@ -14,7 +14,7 @@ from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason as Why
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Failed, Restarted, Started, Submitting
+from longshore.model.event import Failed, Restarted, Started, Submitting
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2), ())
 """A diamond, and one beside it; each job has a label of its own."""

@@ -14,9 +14,7 @@ from tests.depth import examples
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.event_codec import decode_event
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import (
+from longshore.model.event import (
     Deleted,
     Ended,
     Event,
@@ -31,10 +29,11 @@ from longshore.model.run.event import (
     Steer,
     Submitted,
     Submitting,
+    decode_event,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.job_groups import Barrier
-from longshore.model.workflow.request import Request
+from longshore.model.json_lines import encode_line
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Barrier, Request
 
 OVER = {JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED}
 ACTIVE = {JobCode.PENDING, JobCode.RUNNING}

@@ -24,14 +24,13 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN, describe_throttles
 from longshore.errors import ConfigError, UsageError
-from longshore.model.lines.event_codec import decode_event
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting, decode_event
+from longshore.model.json_lines import encode_line
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import MIB, Request
+from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, SubmitReply
 from longshore.testing.runs import write_run
-from longshore.world.runs.run_directory import read_card
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2))
 """A diamond."""

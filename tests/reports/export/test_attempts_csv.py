@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import StagedFiles
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt, StagedFiles
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.reports.export.formats import COLUMNS, AttemptRow, render_attempts
 
 NASTY = ["<script>", "a\nb", "a\r\nb", 'a"b', "a,b", "=1+1", "'x", "\udcff", "\0", "-2", "@sum", "\t", "ü"]

@@ -10,9 +10,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as parse_older_format
 
-from longshore.model.distribution import distribution_of
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import Cause, JobState
+from longshore.model.measurements import distribution_of
+from longshore.model.report import RunReport
+from longshore.model.states import Cause, JobState
 from longshore.reports.export.openmetrics import render_openmetrics
 from longshore.reports.statistics import AttemptStatistics, BadputSum
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.disk import room_for
 
 from longshore.errors import FilesError
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import Cause, JobState
+from longshore.model.event import Attempt
+from longshore.model.report import RunReport
+from longshore.model.states import Cause, JobState
 from longshore.reports.export.ro_crate import MAX_JOBS, CrateFile, CrateRun, render_metadata, write_crate
 from longshore.reports.export.wfformat import TracedJob, TracedRun
 

@@ -11,13 +11,12 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.errors import Origin
 from longshore.graphs.wfformat import read_wfformat
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import StagedFiles
-from longshore.model.tasks.task import TaskGraph
+from longshore.model.event import Attempt, StagedFiles
+from longshore.model.tasks import TaskGraph
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import Request
-from longshore.origin import Origin
+from longshore.model.workflow import Request
 from longshore.reports.export.wfformat import TracedJob, TracedRun, render_wfformat, with_final_job
 
 SCHEMA = Path(__file__).resolve().parents[2] / "data" / "wfformat" / "wfcommons-schema.json"

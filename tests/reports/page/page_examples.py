@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from longshore.model.distribution import distribution_of
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.report import (
+from longshore.model.event import Attempt
+from longshore.model.measurements import distribution_of
+from longshore.model.report import (
+    Drawing,
+    DrawingEdge,
+    DrawingNode,
     Failure,
     JobFailure,
     JobReport,
@@ -23,8 +25,8 @@ from longshore.model.run.report import (
     RunReport,
     RunSummary,
 )
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import Request
 from longshore.reports.page.content import (
     FAILED,
     RUNNING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from tests.reports.page.page_examples import MIB, example_page, requests_of
 
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 from longshore.reports.page.content import PageAdvice, RunPage, count_failed_attempts, find_advice
 from longshore.reports.statistics import AttemptStatistics, BadputSum
 

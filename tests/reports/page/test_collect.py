@@ -11,12 +11,12 @@ import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import RunNotFoundError
-from longshore.model.run.event import Ended, Event, Retry, Started, Steer
-from longshore.model.run.fingerprint import Fingerprint
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Event, Retry, Started, Steer
+from longshore.model.states import Cause, JobState
+from longshore.model.submission import Fingerprint
+from longshore.model.workflow import Request
 from longshore.reports.page.content import FAILED, MAX_JOBS, RUNNING, SUCCEEDED, UNKNOWN, RunPage, collect_page
 from longshore.reports.page.render import render_run_page
 

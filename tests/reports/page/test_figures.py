@@ -14,8 +14,8 @@ from markupsafe import Markup
 from tests.reports.page.page_examples import MIB, example_page, spans, texts
 from tests.services.scripts import assert_golden
 
-from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import Drawing, DrawingEdge, DrawingNode
+from longshore.model.states import JobState
 from longshore.reports.page.figures import (
     COLOURS,
     OTHERS,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.reports.page.page_examples import HOSTILE, NOW, example_page, texts
 
-from longshore.model.distribution import distribution_of
-from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.states import JobState
+from longshore.model.measurements import distribution_of
+from longshore.model.report import JobReport, RunReport
+from longshore.model.states import JobState
 from longshore.reports.page.content import RunPage, page_of_report
 from longshore.reports.page.render import content_policy, render_run_page, shown_cpu_use
 from longshore.reports.statistics import AttemptStatistics, BadputSum

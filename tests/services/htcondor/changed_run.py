@@ -9,26 +9,24 @@ from typing import Any, Final
 import msgspec
 from tests.services.htcondor.rendering import job, rendered
 
-from longshore.contract.context import Context, RunPaths, Site
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import Context, RestartChanges, RunPaths, Site
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Event
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Event
+from longshore.model.submission import RunIdentity
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import MANIFESTS_SINCE, write_card
+from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, take_manifest, write_job_map
 from longshore.services.htcondor.control.restart import plan_restart
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.submission.submit_dag import DagRestart, submit_run
 from longshore.services.htcondor.submission_record import DagSubmission, read_submissions
-from longshore.world.files.atomic import create_file
-from longshore.world.files.folder import make_folders
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import create_manifest, hash_file, read_manifest, take_manifest
-from longshore.world.runs.run_directory import MANIFESTS_SINCE, write_card
+from longshore.system.atomic import create_file
+from longshore.system.folder import make_folders
 
 EARLIER: Final[Mapping[str, tuple[str, ...]]] = {"a": (), "b": ("a",), "c": ()}
 LATER: Final[Mapping[str, tuple[str, ...]]] = {"n": (), "a": (), "b": ("a", "n"), "d": ("b",)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Event
+from longshore.model.event import Event
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record

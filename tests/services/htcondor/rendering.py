@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import Context, RunPaths, Site
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
 from longshore.services.htcondor.render.render import render
 
 ROOT = Path("/data/runs/one")

@@ -11,20 +11,16 @@ from tests.services.htcondor import changed_run
 from tests.services.htcondor.changed_run import EARLIER, LATER, AnsweringSchedd, make_workflow, node, states
 from tests.services.htcondor.rendering import ROOT, context, job
 
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import JobSelection, RestartChanges
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import JobSelection, RestartChanges, RunPaths, StaleMarkError
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import Failed, Finished, Life, Restarted, Submitting
-from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
-from longshore.model.run.states import JobState
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import JobRules
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Failed, Finished, Life, Restarted, Submitting
+from longshore.model.json_lines import encode_line
+from longshore.model.states import JobState
+from longshore.model.submission import REUSED_JOBS, ReusedJobs
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, JobRules, Request, Workflow
 from longshore.plan.scripts import task_record_path
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text

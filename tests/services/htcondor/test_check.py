@@ -8,12 +8,20 @@ import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
-from longshore.contract.context import Context, PingReport, Problem
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import Context, PingReport, Problem
+from longshore.model.tasks import Dag
+from longshore.model.workflow import (
+    MIB,
+    Job,
+    JobRules,
+    JobSettings,
+    KeepPolicy,
+    LimitRules,
+    Request,
+    RetryOn,
+    SuccessIf,
+    Workflow,
+)
 from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS, check
 from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Job, JobSettings, Request
 from longshore.services.htcondor.match_requirements import note_unmatched_requirements, split_conjunction
 from longshore.services.htcondor.schedd.client import CondorClient
 

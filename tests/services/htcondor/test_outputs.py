@@ -10,19 +10,17 @@ import pytest
 from tests.services.htcondor.rendering import ROOT, context
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import read_header
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import FORMAT, AttemptSucceeded, Ended, Life, OutputFinding, OutputState
-from longshore.model.run.states import Cause, JobState
-from longshore.model.run.submission import RunIdentity, Submission
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.attempt_rules import JobRules, OutputCheck
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import FORMAT, AttemptSucceeded, Ended, Life, OutputFinding, OutputState
+from longshore.model.states import Cause, JobState
+from longshore.model.submission import RunIdentity, Submission
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobRules, JobSettings, OutputCheck, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.reports.explain import explain_job
 from longshore.reports.report import report_run
+from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases
@@ -38,7 +36,6 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.runs.run_directory import write_card
 
 
 def workflow(check: OutputCheck = OutputCheck.EXISTS, paths: tuple[str, ...] = ("/d/a 1.fits", "b.fits")) -> Workflow:

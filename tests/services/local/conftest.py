@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from tests.services.local.processes import ENGINE, WRITTEN_BY_HAND, Inbox, up_of
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper.kernel import signal_group
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.world.host import is_same_process
+from longshore.system.host import is_same_process
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper.protocol import MemberOrder
-from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.event import Ended, Lost, Started
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.world.host import boot_id, host_name, process_start_s
+from longshore.system.host import boot_id, host_name, process_start_s
 
 Attempt = tuple[int, int]
 WRITTEN_BY_HAND = "0000.1.jsonl"
@@ -27,7 +27,7 @@ NOBODY = 2**22 + 1
 ENGINE = """
 import json, sys, time
 from pathlib import Path
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 client = LocalClient(RunPaths(Path(sys.argv[1])), 1)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from tests.services.local.processes import NOBODY, Inbox, is_gone, up_of, write_records
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal
 from longshore.engine.journal.read_journal import first_life_of_workflow
-from longshore.model.run.event import FORMAT, Life, Lost
-from longshore.model.run.manifest import Manifest
+from longshore.model.event import FORMAT, Life, Lost
+from longshore.model.submission import Manifest
+from longshore.rundir.submissions import create_manifest, write_job_map
 from longshore.services.local.keeper_client import LocalClient
-from longshore.world.host import boot_id
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import create_manifest
+from longshore.system.host import boot_id
 
 
 def begin_submission(run: RunPaths, number: int, *, has_other_jobs: bool = False) -> None:

@@ -10,9 +10,9 @@ import time
 import pytest
 from tests.services.local.processes import Inbox, keepers, kill_keeper, member, write_records
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
-from longshore.model.run.event import Ended, Failed, Started
+from longshore.model.event import Ended, Failed, Started
 from longshore.services.local.keeper_client import LocalClient
 
 

@@ -13,12 +13,12 @@ import time
 import pytest
 from tests.services.local.processes import NOBODY, Inbox, is_gone, member, up_of, write_records
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import Ended, Lost
+from longshore.contract.service import RunPaths
+from longshore.model.event import Ended, Lost
 from longshore.services.local import keeper_client as module
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.world.processes import signals
+from longshore.system import processes
 
 
 def test_a_number_that_is_another_process_now_is_left_alone(run: RunPaths, stranger: int) -> None:
@@ -48,8 +48,8 @@ def test_no_record_makes_us_signal_everybody(number: int, monkeypatch: pytest.Mo
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "killpg", lambda *given: asked.append(given))
     monkeypatch.setattr(os, "kill", lambda *given: asked.append(given))
-    signals.signal_group(number, signal.SIGKILL)
-    signals.signal_process(number, signal.SIGKILL)
+    processes.signal_group(number, signal.SIGKILL)
+    processes.signal_process(number, signal.SIGKILL)
     assert asked == []
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.services.local.processes import Inbox, is_gone, kill_guard, kill_keeper, member
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal
-from longshore.model.run.event import Ended, Life, Lost
+from longshore.model.event import Ended, Life, Lost
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile, keepers_elsewhere
-from longshore.world.host import boot_id, host_name
+from longshore.system.host import boot_id, host_name
 
 TAG, LANE_TAG = "k7f3a-1-1", "k7f3a-1-2"
 STARTED = {TAG: {(1, 1), (2, 1)}, LANE_TAG: {(3, 1)}}

@@ -13,9 +13,9 @@ import pytest
 from tests.services.local.keeper_process import Keeper
 from tests.services.local.processes import Engine, Inbox, is_gone, kill_guard, kill_keeper, member, tmp_folder
 
-from longshore.contract.context import RunPaths
-from longshore.model.lines.checksum import SEED, check_block
-from longshore.model.run.event import Ended, Lost
+from longshore.contract.service import RunPaths
+from longshore.model.event import Ended, Lost
+from longshore.model.json_lines import SEED, check_block
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile

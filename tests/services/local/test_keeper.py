@@ -23,7 +23,7 @@ from longshore.engine.keeper.kernel import boot_id, signal_group
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.records import Records
 from longshore.engine.keeper.watchdog import Watchdog
-from longshore.world.host import is_same_process
+from longshore.system.host import is_same_process
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill_guard, kill_keeper, member, tmp_folder
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper import FILES, FOLDER
-from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.event import Ended, Lost, Started
 from longshore.services.local.keeper_client import LocalClient
 
 

@@ -14,10 +14,10 @@ import pytest
 from tests.services.local.keeper_process import HOG, MIB
 from tests.services.local.processes import Inbox, kill_guard, kill_keeper, member
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 

@@ -9,10 +9,10 @@ from typing import Unpack
 import pytest
 from tests.services.local.processes import Engine, Inbox, kill_guard, kill_keeper, member
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended
+from longshore.model.states import Cause
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 

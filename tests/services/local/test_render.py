@@ -13,23 +13,19 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import write_rendered
 from longshore.services.local import render
 from longshore.services.local.executor import LocalExecutor
 from longshore.services.local.service import LocalService
-from longshore.testing.conformance.executor_driver import HOSTILE_VALUES, ExecutorDriver
-from longshore.world.files.atomic import create_file
-from longshore.world.plugins import template_texts
-from longshore.world.runs.run_directory import write_rendered
-from longshore.world.shipped_files import shipped_path
+from longshore.system.atomic import create_file
+from longshore.testing.conformance.executor import HOSTILE_VALUES, ExecutorDriver
+from longshore.world.plugins import shipped_path, template_texts
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
 

@@ -11,16 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.contract.batch import Batch, BatchMember, Rejected
-from longshore.contract.context import Context, PingReport, RunPaths, Site
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.executor import Batch, BatchMember, Rejected
+from longshore.contract.service import Context, PingReport, RunPaths, Site
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
 from longshore.services.local.executor import LocalExecutor
 from longshore.services.local.machine import pool_capacity, probe_machine
 from longshore.services.local.service import LocalService
-from longshore.world.host import usable_cpus
+from longshore.system.host import usable_cpus
 
 CTX = Context(settings={}, site=Site(name="here"), paths=RunPaths(Path("/runs/x")), templates={})
 

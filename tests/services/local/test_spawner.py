@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from longshore.engine.keeper.spawner import Spawner, make_words
-from longshore.world.host import is_same_process
+from longshore.system.host import is_same_process
 
 
 class Slow(deque[tuple[object, int, float]]):

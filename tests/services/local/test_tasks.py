@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges
 from longshore.engine.journal.read_journal import read_events
-from longshore.model.run.event import Ended
-from longshore.model.run.states import JobState
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import Backoff, JobRules
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Ended
+from longshore.model.states import JobState
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Backoff, Job, JobRules, JobSettings, Workflow
 from longshore.plan.scripts import join_commands
 from longshore.services.local.service import LocalService
-from longshore.testing.conformance.service_test_case import ServiceTestCase
+from longshore.testing.conformance.service import ServiceTestCase
 
 
 class Here(ServiceTestCase):

@@ -16,7 +16,7 @@ from tests.services.local.keeper_process import HOG, MIB, Keeper
 
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.watchdog import Watchdog, WatchedAttempt
-from longshore.world.host import is_same_process
+from longshore.system.host import is_same_process
 
 
 @pytest.fixture

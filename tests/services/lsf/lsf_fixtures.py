@@ -11,7 +11,7 @@ import pytest
 from tests.command import Cli
 from tests.services.lsf.lsf_site import LsfSite, make_programs
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.engine_lock import kill_local_engine
 
 

@@ -12,16 +12,14 @@ import pytest
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
-from longshore.contract.service import WmsService
+from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.values import YamlValue
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.service import LsfService
-from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
+from longshore.world.plugins import shipped_path, template_texts
 
 
 class TestLsfExecutor(BatchExecutorConformance):

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from tests.services.scripts import assert_golden, check_shell, render_script
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 from longshore.services.lsf.service import LsfService
 
 GOLDEN = Path(__file__).with_name("golden")

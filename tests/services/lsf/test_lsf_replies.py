@@ -14,12 +14,12 @@ from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
 from longshore.config.retries import LSF_STATES
-from longshore.contract.context import Unreachable
-from longshore.model.run.states import Cause
+from longshore.contract.service import Unreachable
+from longshore.model.states import Cause
 from longshore.services.lsf import answers, cluster
 from longshore.services.lsf.answers import STATES
 from longshore.services.lsf.dialect import LsfDialect, dependency_text
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 NOW = datetime(2026, 1, 3, 12, 0)  # noqa: DTZ001
 

@@ -13,10 +13,10 @@ from tests.services.scripts import render_script
 from longshore.batch.engine_job import engine_script
 from longshore.batch.script_writer import job_spec
 from longshore.batch.scripts.lines import job_name
-from longshore.contract.batch import Batch, Urgency
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import Batch, Urgency
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import plain_name, read_priority
 from longshore.services.sge.service import SgeService

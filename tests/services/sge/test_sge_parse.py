@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from longshore.batch.dialect import ProgramCall
 from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.batch.submit_replies import SubmitOutcome
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 from longshore.services.sge.answers import (
     REPLIES,
     STATES,
@@ -24,7 +24,7 @@ from longshore.services.sge.answers import (
 )
 from longshore.services.sge.cluster import cluster_facts
 from longshore.services.sge.dialect import SgeDialect
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 DIALECT = SgeDialect({})
 

@@ -10,21 +10,17 @@ import pytest
 
 from longshore.batch.records import BatchRecord
 from longshore.batch.script_writer import job_spec
-from longshore.contract.batch import Batch
-from longshore.contract.context import Context, Problem, RunPaths, Site
-from longshore.contract.inventory import Inventory
+from longshore.contract.executor import Batch
+from longshore.contract.service import Context, Inventory, Problem, RunPaths, Site
 from longshore.errors import ConfigError, OptionHelpRequest
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
 from longshore.services.sge.cluster import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import shipped_path, template_texts
 
 ACCESS = {"bin": "/opt/sge/bin", "root": "/opt/sge"}
 

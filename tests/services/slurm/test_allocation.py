@@ -9,10 +9,9 @@ import pytest
 from tests.services.slurm.scripts import directives, script
 
 from longshore.batch.script_writer import job_spec
-from longshore.contract.batch import Batch
+from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request
 from longshore.services.slurm.cluster import parse_time_limit
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import parse_size

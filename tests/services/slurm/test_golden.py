@@ -9,7 +9,7 @@ import pytest
 from tests.services.scripts import assert_golden, check_shell
 from tests.services.slurm.scripts import script
 
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 
 GOLDEN = Path(__file__).with_name("golden")
 GIB: Final = 1024 * MIB

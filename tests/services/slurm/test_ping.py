@@ -10,8 +10,8 @@ import pytest
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.ping.ping import PING_LIMIT_S, ping
-from longshore.contract.context import PingReport
-from longshore.model.workflow.request import MIB
+from longshore.contract.service import PingReport
+from longshore.model.workflow import MIB
 from longshore.services.slurm.cluster import (
     parse_associations,
     parse_capacity,
@@ -21,7 +21,7 @@ from longshore.services.slurm.cluster import (
     parse_qos,
 )
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.
 CONFIG = """Configuration data as of 2026-11-20T09:00:00

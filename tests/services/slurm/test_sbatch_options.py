@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.script_writer import job_spec
 from longshore.batch.scripts.lines import raw_options
-from longshore.contract.batch import Batch
+from longshore.contract.executor import Batch
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import SbatchOptions
 from longshore.services.slurm.options import components as components_of

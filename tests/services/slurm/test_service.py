@@ -15,21 +15,27 @@ from longshore.app.configure.schemas import configuration_schema, site_schema
 from longshore.batch.check_settings import check_native_mode
 from longshore.batch.settings import KIT_KEYS
 from longshore.config.merge import plain_map
-from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
+from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRules
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import JobGroup, Ordering
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import (
+    MIB,
+    Job,
+    JobGroup,
+    JobRules,
+    JobSettings,
+    KeepPolicy,
+    LimitRules,
+    Ordering,
+    Request,
+    Workflow,
+)
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.profile import executor_settings
-from longshore.world.plugins import template_texts
+from longshore.world.plugins import shipped_path, template_texts
 from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.shipped_files import shipped_path
 
 FOLDER = Path(longshore.services.slurm.__file__).parent
 

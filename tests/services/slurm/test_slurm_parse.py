@@ -27,7 +27,7 @@ from longshore.services.slurm.answers import (
 )
 from longshore.services.slurm.cluster import cluster_facts
 from longshore.services.slurm.states import STATES, base_state
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 
 def submitted_id(reply: str) -> int | None:

@@ -15,7 +15,7 @@ from tests.services.slurm.scripts import directives, script
 
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.scripts.lines import job_name
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.script import output_pattern

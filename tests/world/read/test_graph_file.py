@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.errors import FilesError, GraphError
-from longshore.origin import Origin
+from longshore.errors import FilesError, GraphError, Origin
 from longshore.world.read.graph_file import open_graph_file, write_graph_file
 
 LINES = [b"%d\n" % number for number in range(300_000)]

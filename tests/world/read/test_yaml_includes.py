@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.merge import Layer, LayerRank, Marker, Node, merge_layers, plain_map, plain_value, to_node
-from longshore.errors import ConfigError, LongshoreError, UsageError
-from longshore.origin import Origin
+from longshore.errors import ConfigError, LongshoreError, Origin, UsageError
 from longshore.world.read.set_options import parse_set_options
 from longshore.world.read.yaml_includes import LoadedLayers, load_layers, read_yaml
 from longshore.world.read.yaml_text import parse_yaml

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from longshore.contract.batch import Accepted, Rejected, SubmitResult, Unsure
-from longshore.contract.context import Unreachable
+from longshore.contract.executor import Accepted, Rejected, SubmitResult, Unsure
+from longshore.contract.service import Unreachable
 from longshore.engine.job_wrapper import inherited_environment
 
 

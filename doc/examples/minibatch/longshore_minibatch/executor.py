@@ -10,10 +10,12 @@ from typing import Any
 
 import jinja2
 
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     AttemptId,
     Batch,
+    EndRetention,
+    Executor,
     FindResult,
     Limits,
     MemberEvent,
@@ -21,13 +23,11 @@ from longshore.contract.batch import (
     SubmitResult,
     Throttled,
 )
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import EndRetention, Executor
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import BatchFiles
 from longshore.engine.rundir.batch_tags import tags_of_workflow
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost, Started
+from longshore.model.states import Cause
 from longshore_minibatch.client import MinibatchClient
 
 TEMPLATE = PurePosixPath("wms", "batch.sh.j2")

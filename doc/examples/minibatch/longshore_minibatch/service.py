@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, Unreachable
 from longshore.contract.executor import Executor
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, PingReport, Problem, RenderedFile, ServiceTraits, Unreachable
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.run.engine_service import EngineService
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.workflow import Workflow
 from longshore_minibatch.client import MinibatchClient
 from longshore_minibatch.executor import TEMPLATE, MinibatchExecutor
 

@@ -9,15 +9,12 @@ import pytest
 from longshore_minibatch.executor import TEMPLATE, MinibatchExecutor
 from longshore_minibatch.service import MinibatchService
 
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.testing.conformance.engine_service import EngineServiceConformance
-from longshore.testing.conformance.executor import ExecutorConformance
-from longshore.testing.conformance.executor_capabilities import EndRetentionConformance
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.testing.conformance.executor import EndRetentionConformance, ExecutorConformance
+from longshore.testing.conformance.service import EngineServiceConformance
+from longshore.world.plugins import shipped_path, template_texts
 
 
 @pytest.fixture(autouse=True)

@@ -12,14 +12,12 @@ from longshore_minibatch.kit.service import MinikitService
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
-from longshore.world.shipped_files import shipped_path
+from longshore.system.programs import ProgramResult
+from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
+from longshore.world.plugins import shipped_path, template_texts
 
 
 @pytest.fixture(autouse=True)

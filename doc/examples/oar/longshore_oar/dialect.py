@@ -14,7 +14,7 @@ from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.model.values import YamlValue
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 from longshore_oar.parse import STATES, account_rows, cores_per_machine, queue_rows
 from longshore_oar.script import DIRECTIVE, INDEX, options, read_directives, read_types
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 
 SERVICE = "oar"
 INDEX = "OAR_ARRAY_INDEX"

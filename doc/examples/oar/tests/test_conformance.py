@@ -17,13 +17,11 @@ from longshore_oar.service import OarService
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
+from longshore.world.plugins import shipped_path, template_texts
 
 IS_LIVE = "LONGSHORE_TEST_OAR" in os.environ
 OWN = {"pollInterval": 1} if IS_LIVE else {"pollInterval": 0.2, "killDelay": 1}

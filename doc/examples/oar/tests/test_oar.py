@@ -13,12 +13,12 @@ from longshore_oar.service import OarService
 
 from longshore.batch.jobs import TaskId
 from longshore.batch.script_writer import ScriptWriter
-from longshore.contract.batch import Batch, BatchMember
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import Batch, BatchMember
+from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
+from longshore.system.programs import ProgramResult
 from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import ProgramResult
 
 
 def member(job: int) -> BatchMember:

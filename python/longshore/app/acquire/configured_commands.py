@@ -11,7 +11,7 @@ from longshore.config.merge import Node, map_items
 from longshore.config.search import INIT_LABEL
 from longshore.errors import ConfigError
 from longshore.graphs.placeholders import CommandContext, ConfiguredCommand
-from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.model.report import FINAL_LABEL
 
 
 def command_context(configuration: Configuration, pipeline: Node) -> CommandContext:

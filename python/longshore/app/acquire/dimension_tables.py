@@ -13,13 +13,11 @@ from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.interpolate import Interpolator
 from longshore.config.merge import Node
 from longshore.config.templates import Parts, Template, parts_text, plain_parts
-from longshore.errors import FilesError, UndefinedVariableError
+from longshore.errors import FilesError, Origin, UndefinedVariableError
 from longshore.graphs.declarations import FileKind, NeededFile, needed_files
 from longshore.graphs.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graphs.tables import Table, decode_table, parse_table
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, quote_value
 
 
 class TableUnreadableError(FilesError):

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.locate_file import locate_file
-from longshore.errors import FilesError
-from longshore.origin import Origin
-from longshore.world.files.presence import can_see
+from longshore.errors import FilesError, Origin
+from longshore.system.reading import can_see
 
 
 def find_payload_file(configuration: Configuration, key: str) -> Path:

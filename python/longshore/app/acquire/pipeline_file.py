@@ -18,7 +18,7 @@ from longshore.config.merge import Node, map_items
 from longshore.config.profile import REQUEST_KEYS
 from longshore.config.quantities import parse_count
 from longshore.config.templates import column_names, parts_text
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graphs.declarations import PipelineKind, pipeline_kind, select_tasks, substitute_parameters
 from longshore.graphs.path_templates import RequestedColumn
@@ -31,10 +31,9 @@ from longshore.graphs.pipeline import (
     missing_files,
     read_pipeline,
 )
-from longshore.model.tasks.file_identity import FileIdentity
+from longshore.model.file_identity import FileIdentity
 from longshore.model.wording import count_noun
-from longshore.world.files.presence import can_see
-from longshore.world.files.read_file import read_file
+from longshore.system.reading import can_see, read_file
 from longshore.world.read.value_places import locate_error
 from longshore.world.read.yaml_includes import read_yaml
 

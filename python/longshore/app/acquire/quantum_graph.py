@@ -21,17 +21,15 @@ from longshore.app.static_check import LeftOutError
 from longshore.config.command_lines import read_command_words
 from longshore.config.interpolate import Scope
 from longshore.config.merge import PACKAGED_LAYERS, map_items
-from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
+from longshore.errors import ConfigError, FilesError, GraphCommandError, Origin, PreparationError
 from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
-from longshore.model.tasks.file import File
-from longshore.origin import Origin
-from longshore.world.files.atomic import copy_file, write_atomically
-from longshore.world.files.log_tail import read_tail
-from longshore.world.files.permissions import apply_umask
-from longshore.world.files.presence import can_see_file
-from longshore.world.processes.program import run_to_file
+from longshore.model.tasks import File
+from longshore.rundir.run_directory import create_run_folder
+from longshore.system.atomic import copy_file, write_atomically
+from longshore.system.programs import run_to_file
+from longshore.system.reading import can_see_file, read_tail
+from longshore.system.room import apply_umask
 from longshore.world.read.quantum_graph import LSST_EXTRA, QUANTUM_GRAPH_SUFFIXES, read_quantum_graph
-from longshore.world.runs.run_directory import create_run_folder
 
 _JOB_GRAPH_KEY: Final = "whenSaveJobQgraph"
 _TAIL_LINES: Final = 12

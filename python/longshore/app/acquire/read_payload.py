@@ -20,16 +20,13 @@ from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.payload.payload_format import source_of_file_name
 from longshore.app.progress import Progress
 from longshore.app.static_check import LeftOutError, StaticCheck
-from longshore.contract.source import Payload
-from longshore.errors import ConfigError, GraphError
+from longshore.contract.algorithms import Payload
+from longshore.errors import ConfigError, GraphError, Origin
 from longshore.graphs.wfformat import read_wfformat
-from longshore.model.tasks.file_identity import with_one_path
-from longshore.model.tasks.task import TaskGraph
+from longshore.model.file_identity import with_one_path
+from longshore.model.tasks import TaskGraph, collection_paused
 from longshore.model.values import YamlValue
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.origin import Origin
-from longshore.world.plugins import GRAPH_SOURCES
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import GRAPH_SOURCES, shipped_path
 
 _REPLAY: Final = "programs/replay.py"
 _INLINE: Final = "pipeline"

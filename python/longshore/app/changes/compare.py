@@ -16,13 +16,11 @@ from longshore.app.progress import Progress, SilentProgress, hidden_secrets
 from longshore.app.runs.open_run import OpenRun, first_names
 from longshore.app.submit.fingerprint import ChangedValue, configuration_values, find_changed_values
 from longshore.app.submit.transform import RunPlan
-from longshore.errors import LongshoreError
+from longshore.errors import LongshoreError, Origin
 from longshore.model.wording import count_noun
-from longshore.origin import Origin
 from longshore.plan.workflow_match import MatchReason, WorkflowMatch
-from longshore.world.files.file_fingerprint import describe_change, have_same_content
-from longshore.world.files.presence import can_see_file, can_see_folder
-from longshore.world.runs.owner import is_own_run
+from longshore.rundir.run_directory import is_own_run
+from longshore.system.reading import can_see_file, can_see_folder, describe_change, have_same_content
 
 _PINNED: Final = frozenset({"submitPath"})
 """Keys whose value is the run's own, whatever is written."""

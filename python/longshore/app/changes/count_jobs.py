@@ -11,12 +11,12 @@ import msgspec
 from longshore.app.changes.compare import RunComparison
 from longshore.app.changes.match_run import read_state
 from longshore.app.runs.open_run import OpenRun, first_names
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
-from longshore.model.run.states import JobState
-from longshore.model.suggestions import did_you_mean
+from longshore.model.states import JobState
+from longshore.model.wording import did_you_mean
 from longshore.plan.workflow_match import JobMatch, MatchReason
 
 _BAD_ENDS: Final = {

@@ -10,17 +10,15 @@ from longshore.app.changes.output_changes import OutputChanges, Stamps, collect_
 from longshore.app.runs.events import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.app.submit.transform import RunPlan
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.input_files import describe_input_change
-from longshore.model.tasks.file_identity import external_files
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.file_identity import external_files
+from longshore.model.submission import describe_input_change
+from longshore.model.tasks import Command
+from longshore.model.workflow import JobSettings, OutputCheck, Workflow
 from longshore.plan.workflow_match import (
     EarlierJobs,
     MatchJob,
@@ -29,11 +27,10 @@ from longshore.plan.workflow_match import (
     match_workflows,
     result_command,
 )
-from longshore.world.clock import timestamp
-from longshore.world.files.file_fingerprint import have_same_content
-from longshore.world.runs.input_files import look_at_inputs, read_input_files
-from longshore.world.runs.manifests import hash_file, submission_paths
-from longshore.world.runs.run_directory import read_made_from
+from longshore.rundir.run_directory import read_made_from
+from longshore.rundir.submissions import hash_file, look_at_inputs, read_input_files, submission_paths
+from longshore.system.host import timestamp
+from longshore.system.reading import have_same_content
 
 RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
 REPLAY: Final = "programs/replay.py"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from longshore.model.run.event import Ended, Event, FileStamp
+from longshore.model.event import Ended, Event, FileStamp
 
 Stamps: TypeAlias = dict[int, tuple[FileStamp, ...]]
 """Stamps of the outputs of each success, by job; those that did not record any are absent."""

@@ -21,14 +21,13 @@ from longshore.app.submit.fingerprint import ConfigurationValues, read_recorded_
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import RunPlan
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
-from longshore.errors import LongshoreError
+from longshore.errors import DECODE_ERRORS, LongshoreError
 from longshore.graphs.quantum_graph import RUN_GRAPH
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.fingerprint import Fingerprint
-from longshore.world.runs.manifests import submission_paths
-from longshore.world.runs.run_directory import read_made_from
+from longshore.model.submission import Fingerprint
+from longshore.rundir.run_directory import read_made_from
+from longshore.rundir.submissions import submission_paths
 
 _SCRIPT: Final = "bps_iscustom"
 """Attribute of runs of one script."""

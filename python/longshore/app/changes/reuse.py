@@ -25,12 +25,12 @@ from longshore.app.submit.transform import RunPlan
 from longshore.contract.capabilities import Amendable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import FileStamp
-from longshore.model.run.input_files import ReusedJobs
-from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.event import FileStamp
+from longshore.model.submission import ReusedJobs
+from longshore.model.workflow import OutputCheck
 from longshore.plan.workflow_match import WorkflowMatch
-from longshore.world.runs.find_run import recorded_refusal
-from longshore.world.runs.registry import remove_entry, reserved_id
+from longshore.rundir.find_run import recorded_refusal
+from longshore.rundir.registry import remove_entry, reserved_id
 
 
 class ReusePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,27 +19,26 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.transform import RunPlan
 from longshore.app.submit.write_run import make_output_folder, write_notice_rules, write_service_files, write_sources
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
-from longshore.model.tasks.task import Command
+from longshore.model.submission import MANIFEST_FORMAT, Manifest
+from longshore.model.tasks import Command
+from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.workflow_match import WorkflowMatch
-from longshore.world.files.atomic import copy_file, create_file, make_executable
-from longshore.world.files.durable import sync_names, sync_tree
-from longshore.world.files.file_fingerprint import have_same_content
-from longshore.world.files.folder import make_folders, remove_tree
-from longshore.world.files.permissions import apply_umask
-from longshore.world.runs.job_maps import write_job_map
-from longshore.world.runs.manifests import (
+from longshore.rundir.run_directory import read_made_from
+from longshore.rundir.submissions import (
     create_manifest,
     hash_file,
     newest_submission,
     refuse_changed_files,
     submission_paths,
+    write_job_map,
 )
-from longshore.world.runs.run_directory import read_made_from
+from longshore.system.atomic import copy_file, create_file, make_executable
+from longshore.system.folder import make_folders, remove_tree, sync_names, sync_tree
+from longshore.system.reading import have_same_content
+from longshore.system.room import apply_umask
 
 
 def next_folder(run: RunPaths) -> Path:

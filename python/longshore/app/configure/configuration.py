@@ -42,9 +42,8 @@ from longshore.config.quantities import parse_bool
 from longshore.config.search import Config
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import backend_options
-from longshore.errors import CodeRefusedError, ConfigError
+from longshore.errors import CodeRefusedError, ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.set_options import parse_variables
 from longshore.world.read.site_profiles import SiteFolderKind, SitePath

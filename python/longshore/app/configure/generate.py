@@ -15,10 +15,9 @@ from longshore.config.interpolate import GENERATE_HINT, GENERATE_KEY, FunctionCa
 from longshore.config.merge import Layer, LayerRank, Marker, Node, map_items, to_node
 from longshore.config.schema import Finding
 from longshore.config.search import Config
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 
 _MAX_NESTED_CALLS: Final = 100
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from longshore.errors import FilesError
-from longshore.world.files.atomic import create_file, make_executable
-from longshore.world.files.folder import make_folders
-from longshore.world.shipped_files import shipped_path
+from longshore.system.atomic import create_file, make_executable
+from longshore.system.folder import make_folders
+from longshore.world.plugins import shipped_path
 
 STARTER_FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "pipeline": ("pipeline.yaml",),

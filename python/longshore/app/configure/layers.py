@@ -26,18 +26,15 @@ from longshore.config.merge import (
     with_origin,
 )
 from longshore.config.schema import Finding, Severity
-from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema
-from longshore.model.wording import is_utf8
-from longshore.origin import Origin
-from longshore.world.clock import timestamp
-from longshore.world.files.presence import current_directory
-from longshore.world.host import system_folders, user_folder, user_name
+from longshore.model.wording import did_you_mean, is_utf8
+from longshore.system.host import system_folders, timestamp, user_folder, user_name
+from longshore.system.reading import current_directory
+from longshore.world.plugins import shipped_path
 from longshore.world.read.set_options import parse_set_options
 from longshore.world.read.yaml_includes import LoadedLayers, SourceFile, load_layers, read_yaml
 from longshore.world.read.yaml_text import parse_yaml
-from longshore.world.shipped_files import shipped_path
 
 FILE_NAME: Final = "longshore.yaml"
 _PREFIX: Final = "LONGSHORE_"

@@ -28,12 +28,10 @@ from longshore.config.lint import (
 from longshore.config.lint_variables import LintContext
 from longshore.config.merge import Node, map_items, plain_map
 from longshore.config.schema import Finding, Severity
-from longshore.errors import ConfigError
-from longshore.origin import Origin
-from longshore.world.plugins import CLUSTERING, built_in_plugins
+from longshore.errors import ConfigError, Origin
+from longshore.world.plugins import CLUSTERING, built_in_plugins, shipped_path
 from longshore.world.read.yaml_includes import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
-from longshore.world.shipped_files import shipped_path
 
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Line ends in YAML; Python's `splitlines` splits at more characters."""

@@ -17,9 +17,8 @@ from longshore.config.lint_variables import key_names
 from longshore.config.merge import Node, map_items
 from longshore.config.schema import variable_names
 from longshore.config.search import INIT_LABEL
-from longshore.errors import LongshoreError, UsageError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.workflow.final_label import FINAL_LABEL
+from longshore.errors import DECODE_ERRORS, LongshoreError, UsageError
+from longshore.model.report import FINAL_LABEL
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_includes import read_yaml
 

@@ -15,16 +15,15 @@ import msgspec
 
 from longshore.app.progress import Progress, warn
 from longshore.contract.capabilities import JobProbe
-from longshore.contract.context import Context, PingReport, Problem
-from longshore.contract.service import WmsService
+from longshore.contract.service import Context, PingReport, Problem, WmsService
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.workflow.job import Job
-from longshore.world.files.cache_folder import bound_cache
-from longshore.world.files.folder import remove_file
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.query_cache import cached_answer
-from longshore.world.runs.registry import state_folder
+from longshore.model.workflow import Job
+from longshore.rundir.registry import state_folder
+from longshore.system.folder import remove_file
+from longshore.system.programs import BackgroundCall
+from longshore.system.room import bound_cache
+from longshore.system.sharing import cached_answer
 
 PROBE_LIMIT_S: Final = 4.0
 """Seconds that a submission waits for the answer on a site."""

@@ -38,21 +38,18 @@ from longshore.config.quantities import parse_concurrency_maximums, parse_count,
 from longshore.config.retries import ValueReader, parse_signals
 from longshore.config.schema import Finding
 from longshore.config.search import Config
-from longshore.contract.context import Context, PingReport, RunPaths, Site
-from longshore.contract.service import WmsService
-from longshore.errors import ConfigError, FilesError, ServiceError, SubmissionRefusedError
-from longshore.model.sites.site_decision import SiteDecision
-from longshore.model.tasks.file_identity import FileIdentity, FolderLinks
+from longshore.contract.service import Context, PingReport, RunPaths, Site, WmsService
+from longshore.errors import ConfigError, FilesError, Origin, ServiceError, SubmissionRefusedError
+from longshore.model.file_identity import FileIdentity, FolderLinks
+from longshore.model.sites import SiteDecision
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.pilots import read_pilot
 from longshore.sites.profile import executor_settings, select_inherited, site_description
 from longshore.sites.requests import SINGLE
-from longshore.world.files.links import DiskLinks
-from longshore.world.host import user_folder
-from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped_path
+from longshore.system.host import user_folder
+from longshore.system.links import DiskLinks
+from longshore.world.plugins import shipped_path, template_texts
 
 _Stage = TypeVar("_Stage", bound=Configuration)
 _Value = TypeVar("_Value")

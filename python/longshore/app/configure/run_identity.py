@@ -7,7 +7,7 @@ from typing import Final
 
 from longshore.app.configure.configuration import Configuration
 from longshore.config.merge import PACKAGED_LAYERS
-from longshore.world.files.presence import can_see_file
+from longshore.system.reading import can_see_file
 
 _PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
 _RUN_ATTRIBUTES: Final = {

@@ -9,11 +9,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.errors import ConfigError
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS, ConfigError
 from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
-from longshore.world.plugins import SERVICES, Plugin, all_plugins
-from longshore.world.shipped_files import shipped_path
+from longshore.world.plugins import SERVICES, Plugin, all_plugins, shipped_path
 
 Schema: TypeAlias = dict[str, Any]
 """JSON Schema that can be extended."""

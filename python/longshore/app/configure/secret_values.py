@@ -15,7 +15,7 @@ from longshore.app.progress import note_secrets
 from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank
 from longshore.config.secrets import literal_secrets, may_have_secrets, secret_variables
 from longshore.errors import ConfigError
-from longshore.world.files.read_file import read_file
+from longshore.system.reading import read_file
 from longshore.world.read.yaml_text import read_document
 
 _PART = re.compile(rb"[A-Za-z0-9]+")

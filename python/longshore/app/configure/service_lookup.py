@@ -10,8 +10,8 @@ from typing import Final
 
 from longshore.contract.capabilities import Queryable
 from longshore.contract.service import EventSource, ReportSource, WmsService
-from longshore.errors import UnknownServiceError
-from longshore.origin import Origin
+from longshore.errors import Origin, UnknownServiceError
+from longshore.rundir.registry import is_remembered_service
 from longshore.world.plugins import (
     ADAPTERS,
     SERVICES,
@@ -20,9 +20,8 @@ from longshore.world.plugins import (
     built_in_plugins,
     find_plugin,
     package_folder,
+    shipped_path,
 )
-from longshore.world.runs.known_services import is_remembered_service
-from longshore.world.shipped_files import shipped_path
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 BPS_PACKAGE: Final = "lsst.ctrl.bps."

@@ -25,11 +25,9 @@ from longshore.config.merge import (
 )
 from longshore.config.schema import Finding, Severity, check_schema
 from longshore.config.search import Config
-from longshore.errors import ConfigError, FilesError
-from longshore.model.suggestions import did_you_mean, name_all
+from longshore.errors import ConfigError, FilesError, Origin
 from longshore.model.values import YamlValue
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.model.wording import did_you_mean, name_all, quote_value
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits
 from longshore.sites.profile import (
     PROFILE_ONLY_KEYS,
@@ -44,8 +42,8 @@ from longshore.sites.profile import (
     resolve_profile,
     site_description,
 )
-from longshore.world.files.presence import can_see_folder
-from longshore.world.host import host_name
+from longshore.system.host import host_name
+from longshore.system.reading import can_see_folder
 from longshore.world.read.site_profiles import SiteFolderKind, SitePath
 
 AUTO: Final = "auto"
@@ -63,7 +61,7 @@ class ResolvedSite(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     origin: Origin | None = None
     origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
-    """As those of `longshore.contract.context.Site`."""
+    """As those of `longshore.contract.service.Site`."""
 
     @property
     def umask(self) -> int | None:

@@ -31,10 +31,9 @@ from longshore.config.merge import (
 )
 from longshore.config.schema import check_schema
 from longshore.config.search import Config
-from longshore.errors import ConfigError, UsageError
+from longshore.errors import ConfigError, Origin, UsageError
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
-from longshore.world.files.presence import can_see_folder
+from longshore.system.reading import can_see_folder
 from longshore.world.read.site_profiles import SitePath
 
 

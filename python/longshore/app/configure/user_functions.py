@@ -10,10 +10,8 @@ from typing import Final, TypeVar
 from longshore.app.configure.configuration import LOOK_HINT, Configuration
 from longshore.config.interpolate import FunctionCall, FunctionCaller
 from longshore.config.merge import Layer, Node, map_items
-from longshore.errors import CodeRefusedError, ConfigError, LongshoreError
-from longshore.model.suggestions import did_you_mean, name_all
-from longshore.model.wording import quote_value
-from longshore.origin import Origin
+from longshore.errors import CodeRefusedError, ConfigError, LongshoreError, Origin
+from longshore.model.wording import did_you_mean, name_all, quote_value
 from longshore.world.plugins import all_plugins
 
 _KEY: Final = "allowFunctions"
@@ -56,7 +54,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 def call_builtin_or_imported(call: FunctionCall) -> object:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     # Imported here, because the program ends otherwise with it.
-    from longshore.world.foreign_code import import_named
+    from longshore.world.plugins import import_named
 
     module, _, name = call.name.rpartition(".")
     try:
@@ -106,7 +104,7 @@ def find_function(
             return plugin
         module, _, function = name.rpartition(".")
         if module:
-            from longshore.world.foreign_code import import_named
+            from longshore.world.plugins import import_named
 
             refuse_functions(configuration, f"'{key}: {name}'", origin)
             imported: Callable[..., object] = getattr(import_named(module, f"'{key}'", origin), function)

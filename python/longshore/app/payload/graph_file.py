@@ -8,11 +8,10 @@ import msgspec
 
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.config.merge import Node, plain_value
-from longshore.errors import LongshoreError
+from longshore.errors import LongshoreError, Origin
 from longshore.graphs.graph_file import graph_lines, read_graph_file, read_header
 from longshore.graphs.quantum_graph import RUN_GRAPH
-from longshore.model.tasks.task import Command, TaskGraph
-from longshore.origin import Origin
+from longshore.model.tasks import Command, TaskGraph
 from longshore.world.read.graph_file import open_graph_file, write_graph_file
 
 

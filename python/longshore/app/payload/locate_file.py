@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longshore.world.files.presence import can_see_file
+from longshore.system.reading import can_see_file
 
 
 def locate_file(name: str, folder: Path) -> Path | None:

@@ -21,8 +21,8 @@ from longshore.config.search import Config
 from longshore.config.templates import expand_env
 from longshore.errors import ConfigError
 from longshore.graphs.declarations import PipelineKind, pipeline_kind, read_imports
+from longshore.world.plugins import shipped_path
 from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.shipped_files import shipped_path
 
 _OTHER_SOURCES: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
 

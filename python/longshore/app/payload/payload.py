@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.app.progress import Progress
 from longshore.config.merge import Node
-from longshore.model.tasks.task import TaskGraph
+from longshore.model.tasks import TaskGraph
 
 
 class AcquiredPayload(msgspec.Struct, frozen=True, kw_only=True):

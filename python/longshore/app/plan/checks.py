@@ -26,13 +26,11 @@ from longshore.config.command_lines import ShellLine
 from longshore.config.lint import find_ineffective_sections, find_unmatched_sections
 from longshore.config.merge import Node
 from longshore.config.templates import Quotation
-from longshore.contract.context import Problem, RunPaths, file_name
+from longshore.contract.service import Problem, RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.tasks.cluster import ClusteredGraph, Composition
-from longshore.model.tasks.file import File
-from longshore.model.tasks.file_identity import external_files, same_files
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.file_identity import external_files, same_files
+from longshore.model.tasks import ClusteredGraph, Composition, File
+from longshore.model.workflow import Job, Workflow
 
 _LISTING_THRESHOLD: Final = 32
 """Files per folder above which one listing is faster than a query each, and loads the file server less."""

@@ -20,14 +20,12 @@ from longshore.config.interpolate import Interpolator
 from longshore.config.quantities import parse_walltime
 from longshore.config.select import parse_cluster_rules
 from longshore.config.templates import Template, split_fields
-from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
+from longshore.contract.algorithms import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
-from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.tasks import ClusteredGraph, Task, TaskGraph, collection_paused
 from longshore.plan.clustering import check_clusters
+from longshore.rundir.histories import read_history
 from longshore.world.plugins import CLUSTERING, built_in_plugins
-from longshore.world.runs.label_history import read_history
 
 _KEY: Final = "clusterAlgorithm"
 _DEFAULT_TARGET_S: Final = 600.0

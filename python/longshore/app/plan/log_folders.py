@@ -8,7 +8,7 @@ from longshore.app.progress import Progress
 from longshore.config.merge import PACKAGED_LAYERS
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import ConfigError
-from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.model.tasks import ClusteredGraph
 from longshore.plan.job_commands import attempt_log_path
 
 KEY = "subDirTemplate"

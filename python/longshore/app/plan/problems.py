@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from longshore.app.progress import Progress, note_problem
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.errors import ErrorDetail, FilesError, PreparationError, RequestError
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.workflow import Workflow
 
 MAX_LISTED: Final = 3
 """Problems per kind and label that are listed; of more, only the number."""

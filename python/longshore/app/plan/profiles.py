@@ -24,23 +24,18 @@ from longshore.config.merge import Node, map_items
 from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
 from longshore.config.staging import read_staging
 from longshore.contract.capabilities import AllocationReader
-from longshore.contract.context import Problem
-from longshore.contract.service import WmsService
+from longshore.contract.service import Problem, WmsService
 from longshore.engine.policy.retry import lowered_first_memory
 from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
-from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember, Composition
-from longshore.model.workflow.allocation import Allocation, total_request
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import ClusteredGraph, ClusterMember, Composition
+from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow, total_request
 from longshore.plan.transform import PER_JOB, compile_profiles, lower_to_capacity
+from longshore.rundir.histories import read_history
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.profile import launch_line, setup_lines, site_description
 from longshore.sites.requests import convert_to_local
-from longshore.world.runs.label_history import read_history
 
 LAUNCH_KEYS: Final = ("launcher", CONTAINER)
 """Keys of a service's own map that determine how commands of a label are started."""

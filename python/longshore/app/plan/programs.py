@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 
 from longshore.app.configure.configuration import Configuration
-from longshore.contract.context import Problem
-from longshore.model.tasks.file import File
-from longshore.model.tasks.file_identity import FileIdentity
-from longshore.model.workflow.job import Job
+from longshore.contract.service import Problem
+from longshore.model.file_identity import FileIdentity
+from longshore.model.tasks import File
+from longshore.model.workflow import Job
 from longshore.plan.job_commands import command_program, shell_program, substitute_inherited
-from longshore.world.files.presence import can_see, can_see_file, can_see_folder
+from longshore.system.reading import can_see, can_see_file, can_see_folder
 
 COMMAND_KEY: Final = "runQuantumCommand"
 _COMMAND_HINT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."

@@ -12,11 +12,10 @@ from typing import Final
 
 from longshore.app.plan.programs import COMMAND_KEY
 from longshore.config.secrets import hide_secrets
-from longshore.contract.context import Problem
-from longshore.model.tasks.file import File, is_remote
-from longshore.model.tasks.task import Command
+from longshore.contract.service import Problem
+from longshore.model.tasks import Command, File, is_remote
 from longshore.model.wording import quote_value
-from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow import Job, JobSettings
 from longshore.plan.job_commands import command_argv, full_command, substitute_files, substitute_inherited
 
 MAX_ARGUMENT_B: Final = 131_071

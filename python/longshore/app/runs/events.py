@@ -12,21 +12,25 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
-from longshore.contract.context import Mark, Unreachable
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import Mark, StaleMarkError, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.event_chunks import EventChunks
 from longshore.engine.journal.read_journal import read_blocks, read_since
 from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.engine.rundir.job_table import JobTable
-from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError, UsageError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.event_codec import decode_event, decode_events
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import Event, Finished, Life, Restarted, Submitting
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.request import Request
+from longshore.errors import (
+    DECODE_ERRORS,
+    LongshoreError,
+    RunNotFoundError,
+    RunUnreadableError,
+    UnreachableError,
+    UsageError,
+)
+from longshore.model.event import Event, Finished, Life, Restarted, Submitting, decode_event, decode_events
+from longshore.model.json_lines import encode_line
+from longshore.model.report import DamagedError
+from longshore.model.tasks import collection_paused
+from longshore.model.workflow import Request
 
 POLL_S: Final = 0.2
 """Shortest pause once a run has been followed for some seconds."""

@@ -21,12 +21,11 @@ from longshore.app.configure.service_lookup import (
     short_name,
 )
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring
-from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
-from longshore.contract.search import RunSearch
-from longshore.contract.service import EventSource, WmsService
+from longshore.contract.service import EventSource, Mark, RunPaths, RunSearch, Unreachable, WmsService, log_path
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import (
+    DECODE_ERRORS,
     FilesError,
     LongshoreError,
     RunNotFoundError,
@@ -34,25 +33,22 @@ from longshore.errors import (
     ServiceError,
     UnknownServiceError,
 )
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import BriefEvent, Event
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import RunIdentity
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.world.archives.archive_names import archive_suffix, is_archive
-from longshore.world.files.permissions import CLOSED_ERRORS, closed_hint
-from longshore.world.runs.archived_runs import unpack_archive
-from longshore.world.runs.find_run import find_run, run_reference
-from longshore.world.runs.manifests import is_card_damaged, with_newest_counts
-from longshore.world.runs.mirrors import mirror_of, read_mirror, shown_directory
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
-from longshore.world.runs.run_directory import read_card
+from longshore.model.event import BriefEvent, Event
+from longshore.model.states import JobState
+from longshore.model.submission import RunIdentity
+from longshore.model.wording import NAME_LIKENESS, did_you_mean
+from longshore.rundir.archive_names import archive_suffix, is_archive
+from longshore.rundir.archived_runs import unpack_archive
+from longshore.rundir.find_run import find_run, run_reference
+from longshore.rundir.registry import RegistryEntry, registered_path, write_entry
+from longshore.rundir.run_directory import is_own_run, mirror_of, read_card, read_mirror, shown_directory
+from longshore.rundir.submissions import is_card_damaged, with_newest_counts
+from longshore.system.room import CLOSED_ERRORS, closed_hint
 
 if TYPE_CHECKING:
     from longshore.engine.journal.survey import JournalSurvey
     from longshore.engine.state.run_state import RunState
-    from longshore.model.run.damage import Damage
+    from longshore.model.report import Damage
 
 
 def current_run(run: RunPaths) -> RunPaths:
@@ -182,7 +178,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def card_damage(self) -> Damage | None:
         """What is wrong with ``run.json``; ``None`` if it is as it was written."""
-        from longshore.model.run.damage import Damage
+        from longshore.model.report import Damage
 
         try:
             is_damaged = is_card_damaged(self.run)

@@ -19,15 +19,13 @@ from longshore.app.site.site_draft import site_overrides
 from longshore.config.merge import Node, drop_paths, map_items
 from longshore.config.schema import Finding, Severity, check_schema
 from longshore.config.search import Config
-from longshore.contract.context import PingReport, Problem, RunPaths
-from longshore.contract.inventory import Inventory
-from longshore.errors import CodeRefusedError, ConfigError, ServiceError, UnknownServiceError
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.workflow import Workflow
-from longshore.origin import Origin
+from longshore.contract.service import Inventory, PingReport, Problem, RunPaths
+from longshore.errors import CodeRefusedError, ConfigError, Origin, ServiceError, UnknownServiceError
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Workflow
 from longshore.sites.profile import SiteProfile, find_limit_problems, find_row_problems
 from longshore.sites.requests import PartitionRow
-from longshore.world.files.presence import current_directory
+from longshore.system.reading import current_directory
 from longshore.world.read.site_profiles import SiteFile, SitePath
 
 _ABOUT_PROFILE: Final = frozenset({"title", "hosts"})

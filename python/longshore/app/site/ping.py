@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longshore.app.configure.service_lookup import default_service, environment_service, find_service
-from longshore.contract.context import Context, PingReport, RunPaths, Site
+from longshore.contract.service import Context, PingReport, RunPaths, Site
 from longshore.errors import UsageError
-from longshore.world.files.presence import current_directory
-from longshore.world.host import system_folders, user_folder
+from longshore.system.host import system_folders, user_folder
+from longshore.system.reading import current_directory
 
 
 def ping(

@@ -9,7 +9,7 @@ from pathlib import Path
 from longshore.app.configure.configuration import Draft, make_draft, read_draft
 from longshore.app.configure.layers import Overrides, read_layers_without_file
 from longshore.errors import UsageError
-from longshore.world.files.presence import can_see_folder
+from longshore.system.reading import can_see_folder
 
 
 def draft_at_site(service: str | None, *, path: Path | None, site: str, site_path: Sequence[str], now: float) -> Draft:

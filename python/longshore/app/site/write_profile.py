@@ -15,14 +15,13 @@ import msgspec
 from longshore.app.configure.service_lookup import find_service, service_names
 from longshore.app.configure.site import AUTO
 from longshore.contract.capabilities import SiteAccess
-from longshore.contract.context import Context, PingReport, RunPaths, Site
-from longshore.contract.service import WmsService
+from longshore.contract.service import Context, PingReport, RunPaths, Site, WmsService
 from longshore.errors import FilesError, UnknownServiceError, UnreachableError, UsageError
 from longshore.sites.profile import profile_text
-from longshore.world.files.atomic import create_file
-from longshore.world.files.folder import make_folders
-from longshore.world.files.presence import current_directory
-from longshore.world.host import host_name, user_folder
+from longshore.system.atomic import create_file
+from longshore.system.folder import make_folders
+from longshore.system.host import host_name, user_folder
+from longshore.system.reading import current_directory
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 

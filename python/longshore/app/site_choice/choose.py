@@ -19,12 +19,11 @@ from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.app.site_choice.site_facts import KnownCandidate
 from longshore.app.site_choice.site_waits import read_waits
 from longshore.config.interpolate import Scope
-from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
+from longshore.contract.algorithms import SelectionSettings, SiteCandidate, SiteSelection
 from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
-from longshore.model.sites.site_decision import CandidateRecord, SiteDecision, UnmetRecord
-from longshore.model.sites.site_state import SiteClaim, SiteState, SiteValue
+from longshore.model.sites import CandidateRecord, SiteClaim, SiteDecision, SiteState, SiteValue, UnmetRecord
+from longshore.rundir.histories import changing_states, claim_site, read_site_states, withdraw_claims
 from longshore.sites.match import find_unmet, needed_totals
-from longshore.world.runs.site_states import changing_states, claim_site, read_site_states, withdraw_claims
 
 _MOST_NAMED: Final = 3
 _MAX_SEED: Final = 2**31

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import FilesError
-from longshore.world.runs.registry import read_entry
-from longshore.world.runs.run_directory import read_snapshot
-from longshore.world.runs.site_states import read_site_states, withdraw_claims
+from longshore.rundir.histories import read_site_states, withdraw_claims
+from longshore.rundir.registry import read_entry
+from longshore.rundir.run_directory import read_snapshot
 
 
 def withdraw_ended_runs(names: Iterable[str]) -> None:

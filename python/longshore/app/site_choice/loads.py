@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longshore.app.configure.resolved_run import resolve_configuration, service_context
 from longshore.contract.capabilities import LOAD_NAMES, LoadReporter
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
-from longshore.model.sites.site_state import SiteState, SiteValue
-from longshore.world.files.presence import current_directory
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.runs.site_states import read_site_states, set_site_values
+from longshore.model.sites import SiteState, SiteValue
+from longshore.rundir.histories import read_site_states, set_site_values
+from longshore.system.programs import BackgroundCall
+from longshore.system.reading import current_directory
 
 if TYPE_CHECKING:
     from longshore.app.site_choice.question import SiteQuestion

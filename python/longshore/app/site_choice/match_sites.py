@@ -20,9 +20,8 @@ from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, match_candidates, read_fallback
 from longshore.errors import CodeRefusedError, UsageError
-from longshore.model.sites.site_decision import SiteDecision
-from longshore.model.sites.site_state import SiteState, SiteValue
-from longshore.world.runs.site_states import read_site_states, set_site_values
+from longshore.model.sites import SiteDecision, SiteState, SiteValue
+from longshore.rundir.histories import read_site_states, set_site_values
 
 _PAIR: Final = re.compile(r"([A-Za-z_]\w{0,99})=(.{0,1000})", re.ASCII | re.DOTALL)
 _MOST_VALUES: Final = 200

@@ -25,7 +25,7 @@ from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.config.interpolate import Scope
 from longshore.config.search import Config
 from longshore.errors import ConfigError, UnknownServiceError
-from longshore.model.sites.site_decision import SiteDecision
+from longshore.model.sites import SiteDecision
 
 FALLBACK: Final = "fallback"
 LOCAL: Final = "local"

@@ -13,7 +13,7 @@ from longshore.app.site_choice.settings import ChoiceSettings
 from longshore.config.merge import LayerRank, make_layer, map_items
 from longshore.config.profile import compile_profile
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Request
 from longshore.plan.transform import PER_JOB
 from longshore.sites.match import JobNeed, RunNeeds
 

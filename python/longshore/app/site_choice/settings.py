@@ -11,11 +11,16 @@ import msgspec
 from longshore.config.merge import Node, map_items, plain_map, plain_value
 from longshore.config.quantities import parse_count, parse_walltime
 from longshore.config.search import Config
-from longshore.contract.site_match import GraphBackend, JobSpecification, MatchAlgorithm, Requirement
-from longshore.contract.site_selection import SelectionAlgorithm, SelectionSettings
-from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.origin import Origin
+from longshore.contract.algorithms import (
+    GraphBackend,
+    JobSpecification,
+    MatchAlgorithm,
+    Requirement,
+    SelectionAlgorithm,
+    SelectionSettings,
+)
+from longshore.errors import ConfigError, Origin
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 from longshore.sites.job_specification import read_job_specification, read_requires
 from longshore.world.plugins import SITE_GRAPHS, SITE_MATCH, SITE_SELECTION, all_plugins, find_plugin
 from longshore.world.read.yaml_includes import read_yaml

@@ -14,21 +14,20 @@ from longshore.app.configure.site import combine_limits, site_profile, why_disab
 from longshore.config.merge import Node, map_items, overlay, plain_value
 from longshore.config.quantities import parse_pool
 from longshore.config.search import Config
-from longshore.contract.site_match import ResourceGraph
-from longshore.errors import ConfigError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.sites.site_state import SiteValue
+from longshore.contract.algorithms import ResourceGraph
+from longshore.errors import DECODE_ERRORS, ConfigError
+from longshore.model.sites import SiteValue
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
+from longshore.rundir.registry import state_folder
 from longshore.sites.match import SiteFacts
 from longshore.sites.resource_graph import read_resource_graph
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.cache_folder import bound_cache
-from longshore.world.files.folder import make_folders
-from longshore.world.files.read_file import read_file, read_record
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders
+from longshore.system.reading import read_file, read_record
+from longshore.system.room import bound_cache
 from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.runs.registry import state_folder
 
 GRAPH: Final = "resourceGraph"
 _MOST_GRAPHS: Final = 4000

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import LongshoreError
-from longshore.model.run.event import Ended, Submitting
-from longshore.world.runs.registry import newest_entries
-from longshore.world.runs.run_directory import read_card
+from longshore.model.event import Ended, Submitting
+from longshore.rundir.registry import newest_entries
+from longshore.rundir.run_directory import read_card
 
 _MOST_RUNS: Final = 50
 """Newest runs that are looked at."""

@@ -20,19 +20,14 @@ from longshore.app.submit.transform import RunPlan
 from longshore.config.interpolate import GENERATE_KEY
 from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value
 from longshore.config.secrets import looks_secret
-from longshore.contract.context import Problem, RunPaths
-from longshore.errors import LongshoreError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.fingerprint import FileFingerprint, Fingerprint
-from longshore.model.run.submission import RunIdentity
+from longshore.contract.service import Problem, RunPaths
+from longshore.errors import DECODE_ERRORS, LongshoreError, Origin
+from longshore.model.submission import FileFingerprint, Fingerprint, RunIdentity
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
-from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
-from longshore.world.files.presence import current_directory
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.manifests import find_changed_files, read_manifest
-from longshore.world.runs.run_directory import MADE_FROM_FORMAT
+from longshore.rundir.run_directory import MADE_FROM_FORMAT
+from longshore.rundir.submissions import find_changed_files, read_manifest
+from longshore.system.reading import current_directory, describe_change, fingerprint_file, read_file
 
 _MOST_PROGRAMS: Final = 1000
 _RUN_SECTION: Final = "bps_defined"

@@ -28,10 +28,9 @@ from longshore.app.submit.lint_payload import lint_payload
 from longshore.config.merge import map_items
 from longshore.config.schema import Finding, Severity, check_schema
 from longshore.config.secrets import find_secrets
-from longshore.errors import ConfigError
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.origin import Origin
-from longshore.world.host import system_folders, user_folder
+from longshore.errors import ConfigError, Origin
+from longshore.model.tasks import collection_paused
+from longshore.system.host import system_folders, user_folder
 
 _PROFILE_KEYS: Final = frozenset({"disabled", "inherits", "hosts", "limits", "service"})
 """Root keys that mark a file as the profile of a site, unless it has a payload."""

@@ -20,9 +20,8 @@ from longshore.app.submit.submitcmd import LABEL as SCRIPT_LABEL
 from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import plan_run
 from longshore.config.schema import Finding, Severity
-from longshore.contract.context import Problem
-from longshore.errors import CodeRefusedError, FilesError, GraphError, LongshoreError
-from longshore.origin import Origin
+from longshore.contract.service import Problem
+from longshore.errors import CodeRefusedError, FilesError, GraphError, LongshoreError, Origin
 
 _ALWAYS_LEFT_OUT: Final = "what the workload manager offers now"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.secret_values import SecretValues
-from longshore.contract.context import RunPaths
-from longshore.world.files.permissions import make_private, restrict_folder
+from longshore.contract.service import RunPaths
+from longshore.system.room import make_private, restrict_folder
 
 _READ_WHOLE: Final = 1 << 16
 """Bytes up to which reading a file is faster than mapping it."""

@@ -8,14 +8,13 @@ from typing import Final, TypeAlias
 
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
-from longshore.model.lines.cluster_lines import clustered_lines
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import ClusteredGraph
+from longshore.model.workflow import Workflow
+from longshore.model.workflow_lines import clustered_lines, workflow_lines
 from longshore.plan.drawings import cluster_dot, workflow_dot
-from longshore.world.files.atomic import create_file
-from longshore.world.files.permissions import apply_umask
-from longshore.world.runs.run_directory import add_to_run_folder
+from longshore.rundir.run_directory import add_to_run_folder
+from longshore.system.atomic import create_file
+from longshore.system.room import apply_umask
 
 _CLUSTERED: Final = "bps_clustered_qgraph"
 _WORKFLOW: Final = "bps_generic_workflow"

@@ -12,14 +12,13 @@ from typing import Final
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, is_missing
 from longshore.app.submit.transform import RunPlan
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import output_paths
 from longshore.errors import LongshoreError, SubmissionRefusedError
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.file_identity import FileIdentity
-from longshore.world.files.links import DiskLinks
-from longshore.world.runs.find_run import run_of_this_job
-from longshore.world.runs.output_claims import (
+from longshore.model.file_identity import FileIdentity
+from longshore.model.submission import RunIdentity
+from longshore.rundir.find_run import run_of_this_job
+from longshore.rundir.output_claims import (
     Claim,
     RunOutputs,
     claimed_runs,
@@ -29,9 +28,9 @@ from longshore.world.runs.output_claims import (
     remove_claim,
     write_claim,
 )
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.registry import RegistryEntry, journal_stamp, newest_entries, read_entry
-from longshore.world.runs.run_directory import read_card, read_snapshot
+from longshore.rundir.registry import RegistryEntry, journal_stamp, newest_entries, read_entry
+from longshore.rundir.run_directory import is_own_run, read_card, read_snapshot
+from longshore.system.links import DiskLinks
 
 _MAX_RUNS: Final = 100
 """Newest registered runs without a claim that are looked at."""

@@ -25,7 +25,7 @@ from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.model.wording import count_noun
-from longshore.world.runs.registry import reserved_id
+from longshore.rundir.registry import reserved_id
 
 _RECORDS: Final[Mapping[Stage, type[AcquiredRun | ClusteredRun | RunPlan | PreparedRun]]] = {
     Stage.ACQUIRE: AcquiredRun,

@@ -25,7 +25,7 @@ from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
 from longshore.errors import ErrorDetail, SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.wording import count_noun
-from longshore.world.runs.registry import remove_entry
+from longshore.rundir.registry import remove_entry
 
 _STRICT_HINT: Final = "Mend what it says, or submit without '--strict'."
 _MOST_NAMED: Final = 5

@@ -17,9 +17,9 @@ from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.config.interpolate import Scope
 from longshore.config.search import Config
 from longshore.errors import ConfigError, UsageError
-from longshore.world.processes.standby import end_standby
-from longshore.world.runs.find_run import recorded_refusal, run_of_this_job
-from longshore.world.runs.registry import reserved_id
+from longshore.rundir.find_run import recorded_refusal, run_of_this_job
+from longshore.rundir.registry import reserved_id
+from longshore.system.detached import end_standby
 
 if TYPE_CHECKING:
     from longshore.app.submit.submit_once import SubmittedRun

@@ -12,8 +12,7 @@ import msgspec
 
 from longshore.app.progress import RecordingProgress
 from longshore.app.submit.shared_outputs import claim_outputs, stored_outputs
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, Unreachable, WmsService
 from longshore.engine.run.notifier_process import start_missing_notifier
 from longshore.engine.run.service_capabilities import is_alive, recovered_submission
 from longshore.errors import (
@@ -23,19 +22,12 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.model.run.fingerprint import SubmissionStart
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.submission import RunIdentity, Submission
-from longshore.world.files.folder import remove_file
-from longshore.world.files.links import link_by_id
-from longshore.world.files.locks import lock_folder
-from longshore.world.files.permissions import apply_umask
-from longshore.world.host import host_name, user_name, working_directory
-from longshore.world.runs.find_run import hint_reference, run_of_this_job
-from longshore.world.runs.manifests import refuse_changed_files
-from longshore.world.runs.output_claims import RunOutputs
-from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
-from longshore.world.runs.run_directory import (
+from longshore.model.submission import RunIdentity, Submission, SubmissionStart
+from longshore.model.wording import format_timestamp
+from longshore.rundir.find_run import hint_reference, run_of_this_job
+from longshore.rundir.output_claims import RunOutputs
+from longshore.rundir.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
+from longshore.rundir.run_directory import (
     read_card,
     read_submitting,
     remove_run_directory,
@@ -43,6 +35,12 @@ from longshore.world.runs.run_directory import (
     write_card,
     write_submitting,
 )
+from longshore.rundir.submissions import refuse_changed_files
+from longshore.system.folder import remove_file
+from longshore.system.host import host_name, user_name, working_directory
+from longshore.system.links import link_by_id
+from longshore.system.room import apply_umask
+from longshore.system.sharing import lock_folder
 
 
 class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,24 +21,20 @@ from longshore.app.submit.fingerprint import find_changes
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.contract.capabilities import JobProbe
-from longshore.contract.context import Context, Problem, RunPaths, Site
-from longshore.contract.service import WmsService
+from longshore.contract.service import Context, Problem, RunPaths, Site, WmsService
 from longshore.engine.run.engine_service import EngineService
 from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import ErrorDetail, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
-from longshore.model.lines.manifest_codec import encode_manifest
-from longshore.model.run.fingerprint import Fingerprint
-from longshore.model.run.submission import RunIdentity
-from longshore.model.workflow.job import Job
-from longshore.world.files.locks import lock_folder
-from longshore.world.files.presence import current_directory
+from longshore.model.submission import Fingerprint, RunIdentity, encode_manifest
+from longshore.model.workflow import Job
+from longshore.rundir.registry import trust_own_manifest
+from longshore.rundir.run_directory import Access, read_card, read_made_from, read_submitting, require_access
+from longshore.rundir.submissions import accept_changes, read_manifest
+from longshore.system.reading import current_directory
+from longshore.system.sharing import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
-from longshore.world.runs.manifests import accept_changes, read_manifest
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
-from longshore.world.runs.trust import trust_own_manifest
 
 _HINT: Final = "Prepare the run again, or submit its directory as it is now with --force."
 

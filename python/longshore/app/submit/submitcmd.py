@@ -25,15 +25,12 @@ from longshore.config.command_lines import split_words
 from longshore.config.interpolate import Interpolator
 from longshore.config.merge import Node, map_items
 from longshore.config.search import Config
-from longshore.errors import ConfigError, FilesError
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.workflow import Workflow
-from longshore.origin import Origin
-from longshore.world.files.presence import can_see, can_see_file, can_see_folder
-from longshore.world.runs.find_run import recorded_refusal
-from longshore.world.runs.registry import remove_entry, reserved_id
+from longshore.errors import ConfigError, FilesError, Origin
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, Workflow
+from longshore.rundir.find_run import recorded_refusal
+from longshore.rundir.registry import remove_entry, reserved_id
+from longshore.system.reading import can_see, can_see_file, can_see_folder
 
 LABEL: Final = "customJob"
 

@@ -28,15 +28,13 @@ from longshore.config.select import parse_ordering_rules
 from longshore.config.templates import ATTEMPT_MARK, ATTEMPT_NAME
 from longshore.errors import PreparationError
 from longshore.graphs.quantum_graph import RUN_GRAPH
-from longshore.model.run.input_files import ReusedJobs
-from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.report import FINAL_LABEL
+from longshore.model.submission import ReusedJobs
+from longshore.model.tasks import ClusteredGraph, collection_paused
+from longshore.model.workflow import Job, Workflow
 from longshore.plan.job_groups import unknown_label_notes
 from longshore.plan.transform import FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job, transform
-from longshore.world.runs.output_claims import RunOutputs
+from longshore.rundir.output_claims import RunOutputs
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

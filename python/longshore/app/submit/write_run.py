@@ -18,28 +18,26 @@ from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.config.merge import plain_value
 from longshore.config.notices import SECTION, read_notices
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.input_files import REUSED_JOBS
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.file_identity import external_files
-from longshore.world.files.atomic import copy_file, create_file, make_executable
-from longshore.world.files.folder import make_folders
-from longshore.world.files.links import link_file
-from longshore.world.files.permissions import apply_umask, set_group
-from longshore.world.runs.input_files import look_at_inputs, write_input_files
-from longshore.world.runs.known_services import remember_service
-from longshore.world.runs.manifests import create_manifest, take_manifest
-from longshore.world.runs.run_directory import (
+from longshore.model.file_identity import external_files
+from longshore.model.submission import REUSED_JOBS, RunIdentity
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.registry import remember_service
+from longshore.rundir.run_directory import (
     RUN_FORMAT,
     create_run_directory,
     write_card,
     write_made_from,
     write_rendered,
 )
+from longshore.rundir.submissions import create_manifest, look_at_inputs, take_manifest, write_input_files
+from longshore.system.atomic import copy_file, create_file, make_executable
+from longshore.system.folder import make_folders
+from longshore.system.links import link_file
+from longshore.system.room import apply_umask, set_group
 
 
 def write_run(plan: RunPlan) -> PreparedRun:

@@ -9,21 +9,19 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import read_end_record
 from longshore.engine.journal.chain import END_SEAL, LifeExtent, first_event, measure_lives, read_end_seal
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import end_record_paths
 from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.event_codec import decode_events
-from longshore.model.run.damage import Damage
-from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Submitting
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import Ended, Event, Finished, Lost, Started, Submitting, decode_events
+from longshore.model.report import Damage
 from longshore.model.wording import count_noun
-from longshore.world.files.read_file import read_file
-from longshore.world.host import boot_id
-from longshore.world.runs.find_run import hint_reference
+from longshore.rundir.find_run import hint_reference
+from longshore.system.host import boot_id
+from longshore.system.reading import read_file
 
 _LACKS_STARTS: Final = "it lacks the records of {} starts that the journal has"
 _START_OR_END: Final = (b'{"r":"start"', b'{"r":"end"')

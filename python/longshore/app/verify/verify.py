@@ -24,7 +24,7 @@ from longshore.app.verify.run_end import (
     note_missing_ends,
     note_missing_starts,
 )
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import FENCE_MARKS, is_complete
 from longshore.engine.journal.chain import LATER_UNKNOWN, life_path, measure_lives
 from longshore.engine.journal.late import read_late_lines
@@ -39,17 +39,17 @@ from longshore.engine.run.check_records import (
 from longshore.engine.run.lost_journal import accepted_submissions, find_lost_manifests
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.manifest import Manifest, is_source
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.job_maps import read_job_maps
-from longshore.world.runs.manifests import (
+from longshore.model.report import Damage, DamagedError
+from longshore.model.submission import Manifest, is_source
+from longshore.rundir.run_directory import MANIFESTS_SINCE, read_snapshot
+from longshore.rundir.submissions import (
     find_changed_files,
     manifest_numbers,
     manifest_path,
+    read_job_maps,
     read_manifest,
 )
-from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_snapshot
+from longshore.system.reading import read_file
 
 _COMMANDS_UNKNOWN: Final = "which commands its jobs have is not known"
 _SERVICE_UNKNOWN: Final = "what the workload manager or the jobs would execute from it is not known"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.system.sharing import seconds_since_boot
 
 BURST: Final = 5
 """Calls of one program that may follow each other at once, after a pause."""

@@ -18,16 +18,14 @@ from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.dialect import Dialect, ProgramCall
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId, find_row
 from longshore.batch.submit_replies import SubmitOutcome
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import SubmissionRefusedError
+from longshore.rundir.registry import state_folder
+from longshore.rundir.run_directory import user_name_of
 from longshore.sites.profile import InheritRule, select_inherited
-from longshore.world.host import host_name, user_name
-from longshore.world.processes.query_cache import CachedAnswer, OwnTroubleError, cached_answer
-from longshore.world.processes.rate_limit import RateLimit
-from longshore.world.processes.shared_batch import SharedBatch
-from longshore.world.processes.shell import ProgramResult, Shell, SystemShell
-from longshore.world.runs.owner import user_name_of
-from longshore.world.runs.registry import state_folder
+from longshore.system.host import host_name, user_name
+from longshore.system.programs import ProgramResult, Shell, SystemShell
+from longshore.system.sharing import CachedAnswer, OwnTroubleError, RateLimit, SharedBatch, cached_answer
 
 _PAUSES_S: Final = (1.0, 2.0, 4.0)
 """Pauses between the tries of a submission whose id a user waits for."""

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import BackgroundCall, ProgramResult
 
 LOG: Final = logging.getLogger("longshore.batch")
 

@@ -13,11 +13,10 @@ from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import QueuePhase, QueueRow, TaskId, find_row
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
-from longshore.contract.batch import MemberEvent
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import MemberEvent, WaitReasons
 from longshore.engine.job_wrapper import EndRecord
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.model.event import Ended, Lost, Started
+from longshore.system.sharing import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 

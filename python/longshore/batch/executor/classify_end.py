@@ -11,9 +11,9 @@ from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow
 from longshore.batch.records import AttemptId
 from longshore.engine.job_wrapper import FENCED, REQUEUED, RUN_ONCE, UNREADY, EndRecord, signal_in
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause
-from longshore.model.signals import signal_name
+from longshore.model.event import Ended
+from longshore.model.states import Cause
+from longshore.model.wording import signal_name
 
 _SIGKILL: Final = int(signal.SIGKILL)
 _OOM_SHARE: Final = 0.95

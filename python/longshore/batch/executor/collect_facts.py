@@ -15,9 +15,9 @@ import msgspec
 from longshore.batch.commands.client import AccountingAnswer, BatchClient
 from longshore.batch.jobs import AccountRow, QueuePhase, StateTable, TaskId
 from longshore.batch.records import AttemptId
-from longshore.contract.context import Unreachable
-from longshore.model.run.event import AttemptFacts
-from longshore.world.processes.background_call import BackgroundCall
+from longshore.contract.service import Unreachable
+from longshore.model.event import AttemptFacts
+from longshore.system.programs import BackgroundCall
 
 LOG: Final = logging.getLogger("longshore.batch")
 

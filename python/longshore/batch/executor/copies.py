@@ -15,15 +15,15 @@ import msgspec
 
 from longshore.batch.executor.batch_monitor import LiveAttempt
 from longshore.batch.records import AttemptId
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import LEASE_S, BatchFiles, has_lease
 from longshore.engine.rundir.given_up import MARGIN_S, GivenUp, add_record, describe_copy, read_marks, write_mark
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
 from longshore.model.wording import count_noun
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.runs.find_run import hint_reference
+from longshore.rundir.find_run import hint_reference
+from longshore.system.programs import BackgroundCall
+from longshore.system.sharing import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 _INTERVAL_S: Final = 5.0

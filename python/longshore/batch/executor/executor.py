@@ -27,25 +27,30 @@ from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecords, read_batch_template
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.settings import wants_fence
-from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
-from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
+    Batch,
     BatchSizing,
     EndRetention,
     Executor,
+    FindResult,
     LateFactSource,
+    Limits,
+    MemberEvent,
     NewsWait,
+    PollResult,
     Reprioritisable,
     ResourceProbe,
+    SubmitResult,
     SubmitWindow,
+    Urgency,
 )
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
 from longshore.engine.rundir.batch_tags import tags_of_workflow
 from longshore.errors import ConfigError
-from longshore.model.run.event import AttemptFacts, Ended, Lost
+from longshore.model.event import AttemptFacts, Ended, Lost
 from longshore.model.wording import count_noun
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.query_cache import CachedAnswer, seconds_since_boot
+from longshore.system.programs import BackgroundCall
+from longshore.system.sharing import CachedAnswer, seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 

@@ -17,12 +17,12 @@ from longshore.batch.executor.classify_end import classify_end, classify_requeue
 from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueuePhase, TaskId, find_row
 from longshore.batch.records import BatchRecords
-from longshore.contract.context import Unreachable
-from longshore.model.run.event import Ended, Lost
-from longshore.model.run.states import Cause
-from longshore.world.files.read_file import open_stream
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.contract.service import Unreachable
+from longshore.model.event import Ended, Lost
+from longshore.model.states import Cause
+from longshore.system.programs import BackgroundCall
+from longshore.system.reading import open_stream
+from longshore.system.sharing import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 

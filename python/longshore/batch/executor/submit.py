@@ -18,7 +18,7 @@ from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.submit_replies import SubmitOutcome
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     Batch,
     FindResult,
@@ -29,11 +29,10 @@ from longshore.contract.batch import (
     Unsure,
     Urgency,
 )
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import ConfigError
-from longshore.world.processes.background_call import BackgroundCall
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import BackgroundCall, ProgramResult
+from longshore.system.sharing import seconds_since_boot
 
 _Number: TypeAlias = int | Unreachable | None
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from longshore.model.run.event import Deleted, Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.event import Deleted, Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 
 
 class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):

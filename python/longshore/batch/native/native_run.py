@@ -24,8 +24,8 @@ from longshore.batch.native.derive_events import Cancellation, ObservedJob, deri
 from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords, read_batch_template
 from longshore.batch.script_writer import ScriptWriter
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import Batch
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import output_rule
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import Journal, next_life
@@ -36,15 +36,15 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
-from longshore.model.run.states import JobState
+from longshore.model.event import FORMAT, Ended, Event, Finished, Life
+from longshore.model.states import JobState
 from longshore.model.values import YamlValue
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import move, remove_file
-from longshore.world.files.read_file import read_file, read_record
-from longshore.world.host import boot_id, host_name, user_name
-from longshore.world.runs.manifests import newest_submission
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import newest_submission
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import move, remove_file
+from longshore.system.host import boot_id, host_name, user_name
+from longshore.system.reading import read_file, read_record
 
 _RECORD_PATH: Final = PurePosixPath("wms", "native.json")
 _COLLECTED_PATH: Final = PurePosixPath("wms", "native-collected.json")

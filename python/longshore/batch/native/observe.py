@@ -14,13 +14,13 @@ from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, TaskId, find_row
 from longshore.batch.native.derive_events import ObservedJob
 from longshore.batch.records import BatchRecord, BatchRecords
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import EndRecord
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended, Lost
-from longshore.model.workflow.request import Request
-from longshore.world.processes.query_cache import seconds_since_boot
-from longshore.world.runs.run_directory import read_cached, write_cached
+from longshore.errors import DECODE_ERRORS
+from longshore.model.event import Ended, Lost
+from longshore.model.workflow import Request
+from longshore.rundir.run_directory import read_cached, write_cached
+from longshore.system.sharing import seconds_since_boot
 
 _ENDS: Final = "native-ends.json"
 _MAX_AGE_S: Final = 5.0

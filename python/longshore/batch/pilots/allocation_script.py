@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.batch.pilots.program import STARTER
 from longshore.batch.scripts.node_launchers import HostLauncher, NodeLauncher
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 
 PROGRAM: Final = PurePosixPath("program", "pilot.py")
 """Place of the pilot program in the run directory of the allocations."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 
 
 class AllocationNews(msgspec.Struct, frozen=True, kw_only=True):

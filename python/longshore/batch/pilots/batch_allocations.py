@@ -15,23 +15,31 @@ from longshore.batch.pilots.allocation_script import PROGRAM, PilotLaunch, mail_
 from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecords
-from longshore.contract.batch import Accepted, Batch, BatchMember, MemberEvent, Rejected, SubmitResult, Throttled
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Executor
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import (
+    Accepted,
+    Batch,
+    BatchMember,
+    Executor,
+    MemberEvent,
+    Rejected,
+    SubmitResult,
+    Throttled,
+    WaitReasons,
+)
+from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.run.executor_capabilities import discard_ends, free_submissions, max_batch_for
 from longshore.engine.rundir.batch_tags import tag_prefix
-from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
-from longshore.world.clock import Clock, SystemClock
-from longshore.world.files.atomic import create_atomically, write_atomically
-from longshore.world.files.disk_space import describe_failed_write
-from longshore.world.files.folder import make_folders
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.manifests import submission_paths
-from longshore.world.runs.run_directory import read_card
+from longshore.model.event import Ended, Lost, Started
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import submission_paths
+from longshore.system.atomic import create_atomically, write_atomically
+from longshore.system.folder import make_folders
+from longshore.system.host import Clock, SystemClock
+from longshore.system.reading import read_file
+from longshore.system.room import describe_failed_write
 
 LOG: Final = logging.getLogger("longshore.batch")
 

@@ -12,16 +12,16 @@ from longshore.batch.pilots.packing import is_wanted
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.ping.ping import PILOT_NODES
 from longshore.batch.settings import wants_native
-from longshore.contract.context import Context, Problem
+from longshore.contract.service import Context, Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longshore.batch.commands.client import BatchClient
     from longshore.batch.pilots.combined_executor import CombinedExecutor
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 
 def pilot_settings(settings: Mapping[str, Any]) -> PilotSettings:

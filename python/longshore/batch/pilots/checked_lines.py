@@ -11,10 +11,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from longshore.model.lines.checksum import SEED, add_checksum, check_block
-from longshore.world.files.folder import open_below, sync_folder
-from longshore.world.files.read_file import open_to_read
-from longshore.world.files.system import files
+from longshore.model.json_lines import SEED, add_checksum, check_block
+from longshore.system.files import files
+from longshore.system.folder import open_below, sync_folder
+from longshore.system.reading import open_to_read
 
 _BLOCK_B: Final = 1 << 22
 

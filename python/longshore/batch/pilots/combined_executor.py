@@ -7,25 +7,30 @@ from typing import Any
 
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.pilots.packing import PackingRule
-from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
-from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
+    AttemptId,
+    Batch,
     BatchSizing,
     EndRetention,
     Executor,
+    FindResult,
     JobPacking,
     LateFactSource,
+    Limits,
     NewsWait,
+    PollResult,
     Reprioritisable,
     ResourceProbe,
+    SubmitResult,
     SubmitWindow,
+    Urgency,
+    WaitReasons,
 )
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
 from longshore.engine.run.executor_capabilities import wait_for_news
-from longshore.model.run.event import AttemptFacts
-from longshore.model.tasks.task import Scalar
-from longshore.model.workflow.request import Request
+from longshore.model.event import AttemptFacts
+from longshore.model.tasks import Scalar
+from longshore.model.workflow import Request
 
 
 class CombinedExecutor(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from longshore.batch.pilots.pool.work_queue import MAX_LINE_B, QueuedMember, WorkKind, WorkQueue
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import Batch, BatchMember
+from longshore.contract.executor import Batch, BatchMember
 from longshore.engine.keeper_io.member_orders import (
     JOB_VARIABLE,
     RUN_VARIABLE,
@@ -15,7 +15,7 @@ from longshore.engine.keeper_io.member_orders import (
     encode_order,
     limits_order,
 )
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Request
 from longshore.plan.job_commands import command_argv
 
 _COMMON: Final = ("cwd", "lim")

@@ -16,19 +16,28 @@ from longshore.batch.pilots.fleet import Fleet
 from longshore.batch.pilots.pool.dispatch_policy import plan_handouts, plan_returns, share_of, wanted_allocations
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import Accepted, AttemptId, Batch, FindResult, Limits, PollResult, Rejected, SubmitResult
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Executor, NewsWait
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import (
+    Accepted,
+    AttemptId,
+    Batch,
+    Executor,
+    FindResult,
+    Limits,
+    NewsWait,
+    PollResult,
+    Rejected,
+    SubmitResult,
+    WaitReasons,
+)
+from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper_io.member_orders import run_token
 from longshore.engine.run.check_records import newest_acceptance
 from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.model.run.event import Started
+from longshore.model.event import Started
 from longshore.model.wording import count_noun
-from longshore.world.process_system import processes
+from longshore.system.processes import processes
 
 _MAX_BATCH: Final = 1000
 _MOST_WAITING: Final = 50_000

@@ -12,9 +12,9 @@ from longshore.batch.pilots.pool.dispatch_policy import PilotView, WaitingWork, 
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
 from longshore.batch.pilots.pool.pilot_state import PilotId
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.model.wording import count_noun
-from longshore.world.files.disk_space import describe_failed_write
+from longshore.system.room import describe_failed_write
 
 LOG: Final = logging.getLogger("longshore.batch")
 

@@ -17,7 +17,7 @@ from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.scripts.node_launchers import NodeLauncher, StepLauncher
 from longshore.batch.settings import own_map
 from longshore.errors import ConfigError
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 
 OVERHEAD_B: Final = 256 * MIB
 """Memory that an allocation asks for beside that of its jobs, for the pilot itself."""

@@ -9,8 +9,8 @@ import msgspec
 
 from longshore.batch.pilots.allocation_script import margin_s
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.model.tasks.task import Scalar
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.tasks import Scalar
+from longshore.model.workflow import MIB, Request
 
 PACKING_KEY: Final = "packing"
 """Attribute of jobs that says whether they run in pilots: ``pilot``, or missing."""

@@ -13,9 +13,9 @@ from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
 from longshore.batch.pilots.pool.pilot_records import GenerationTaken, PilotNews, decode_news
 from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotId, PilotState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkKind, hand_over_lines
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.member_orders import encode_order
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 
 _ACKNOWLEDGE_SHARE: Final = 1 / 16
 """Share of the lease between two acknowledgements."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from longshore.batch.cluster_names import ConfiguredNames
 from longshore.batch.jobs import ClusterFacts
-from longshore.contract.inventory import Association, Inventory, PartitionState, Qos
+from longshore.contract.service import Association, Inventory, PartitionState, Qos
 from longshore.model.wording import count_noun
-from longshore.model.workflow.allocation import Allocation
+from longshore.model.workflow import Allocation
 from longshore.sites.requests import Unmet, find_unmet_requests, unknown_name
 
 

@@ -16,15 +16,13 @@ from longshore.batch.dialect import Dialect, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts, TaskId
 from longshore.batch.ping.check_names import describe_limits, describe_partitions, find_name_errors
 from longshore.batch.script_writer import job_spec
-from longshore.contract.batch import Batch
-from longshore.contract.context import PingReport, Problem, Unreachable
-from longshore.contract.inventory import Inventory, PartitionState
+from longshore.contract.executor import Batch
+from longshore.contract.service import Inventory, PartitionState, PingReport, Problem, Unreachable
 from longshore.errors import ConfigError
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Allocation, Request
 from longshore.sites.requests import Unmet, find_unmet_requests
-from longshore.world.host import user_name
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.host import user_name
+from longshore.system.programs import ProgramResult
 
 _Answer = TypeVar("_Answer")
 PING_LIMIT_S: Final = 30.0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.batch.jobs import ClusterFacts
-from longshore.contract.batch import Batch
+from longshore.contract.executor import Batch
 from longshore.engine.job_wrapper import scratch_line
 from longshore.model.values import YamlValue
 

@@ -26,8 +26,8 @@ from longshore.reports.status import status_run
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.contract.intervention import JobSelection
-    from longshore.model.run.report import RunReport
+    from longshore.contract.service import JobSelection
+    from longshore.model.report import RunReport
 
 
 _ASKS_ABOVE: Final = 10
@@ -76,7 +76,7 @@ def command(
     ctx: click.Context, /, *, run: str | None, options: CancelOptions, selection_options: SelectionOptions
 ) -> None:
     """Cancel a run: running jobs are asked to end, then killed; jobs that never ran are DELETED."""
-    from longshore.contract.intervention import JobSelection
+    from longshore.contract.service import JobSelection
     from longshore.errors import RunNotFoundError
 
     if bool(run) == bool(options.user):
@@ -127,8 +127,8 @@ def confirm_jobs(opened: OpenRun | RunReport, selection: JobSelection) -> None:
     """Ask a person before many jobs are cancelled; a script is not asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    from longshore.model.run.report import RunReport
-    from longshore.model.run.states import TERMINAL_STATES
+    from longshore.model.report import RunReport
+    from longshore.model.states import TERMINAL_STATES
 
     if selection.jobs and len(selection.jobs) <= _ASKS_ABOVE and not selection.labels:
         return
@@ -147,14 +147,14 @@ def confirm_jobs(opened: OpenRun | RunReport, selection: JobSelection) -> None:
 
 def _id_and_name(opened: OpenRun | RunReport) -> tuple[str, str]:
     """Id and name of a run."""
-    from longshore.model.run.report import RunReport
+    from longshore.model.report import RunReport
 
     return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)
 
 
 def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
-    from longshore.model.run.report import RunReport
-    from longshore.model.run.states import TERMINAL_STATES
+    from longshore.model.report import RunReport
+    from longshore.model.states import TERMINAL_STATES
 
     remote = isinstance(run, RunReport)
     was_over = (run if isinstance(run, RunReport) else status_run(run, check=True)).state in TERMINAL_STATES
@@ -186,7 +186,7 @@ def _print_result(report: RunReport, name: str, selection: JobSelection, *, was_
 
 def _print_cancelled_jobs(report: RunReport, name: str, selection: JobSelection) -> None:
     """Print the names of the jobs and labels that were cancelled, and of the jobs that were over before."""
-    from longshore.model.run.states import TERMINAL_STATES, JobState
+    from longshore.model.states import TERMINAL_STATES, JobState
 
     selected = set(selection.jobs)
     over = {

@@ -116,11 +116,11 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     """
     from longshore.app.changes.replan import recorded_keys
     from longshore.app.runs.open_run import open_run
-    from longshore.contract.intervention import JobSelection, RestartChanges
+    from longshore.contract.service import JobSelection, RestartChanges
     from longshore.control.interventions import parse_changes, split_sets
     from longshore.control.restart import compare_sources, plan_restart
     from longshore.control.resume import accept_loss
-    from longshore.world.runs.owner import Access, require_access
+    from longshore.rundir.run_directory import Access, require_access
 
     opened = open_run(run, service=run_options.wms_service_class, acts=True)
     requests, sets = split_sets(options.pairs, recorded_keys(opened) if options.pairs else ())
@@ -260,7 +260,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
 def _print_plan(plan: RestartPlan, run: str, labels: Collection[str]) -> None:
     """Print the jobs that run again with reasons, a line per label, and the settings changed."""
     if not plan.total and not plan.unfinished:
-        from longshore.model.workflow.final_label import FINAL_LABEL
+        from longshore.model.report import FINAL_LABEL
 
         hint = "--from LABEL runs that label again"
         hint += f", and --from {FINAL_LABEL} the final job" if FINAL_LABEL in labels else ""

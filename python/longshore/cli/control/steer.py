@@ -9,7 +9,7 @@ import click
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, print_json, print_notes, run_option
 from longshore.cli.parameter_types import WholeNumber
-from longshore.contract.intervention import Intervention, JobSelection
+from longshore.contract.service import Intervention, JobSelection
 from longshore.control.interventions import parse_changes, steer
 
 _JOB = click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job. Can be repeated.")

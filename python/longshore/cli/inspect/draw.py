@@ -11,7 +11,7 @@ import click
 
 from longshore.cli.options import IMPORT, JSON, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, WholeNumber
-from longshore.world.archives.archive_names import archive_suffix
+from longshore.rundir.archive_names import archive_suffix
 
 _FORMATS = ("dot", "mermaid", "svg")
 _SUFFIXES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".md": "mermaid", ".svg": "svg"}
@@ -86,7 +86,7 @@ def command(
 
 def _to_svg(text: str) -> str:
     from longshore.errors import FilesError
-    from longshore.world.processes.shell import SystemShell
+    from longshore.system.programs import SystemShell
 
     result = SystemShell().run(["dot", "-Tsvg"], env=os.environ, timeout_s=_DOT_TIMEOUT_S, stdin=text)
     if not result.ok:

@@ -7,7 +7,7 @@ import click
 from longshore.app.runs.events import RunEvents, job_name_lookup
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import print_notes, run_option
-from longshore.model.run.states import STATE_EXIT_STATUS
+from longshore.model.states import STATE_EXIT_STATUS
 from longshore.reports.status import status_run
 
 

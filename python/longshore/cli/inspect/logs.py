@@ -12,7 +12,7 @@ import click
 from longshore.app.runs.open_run import open_run
 from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
 from longshore.cli.parameter_types import WholeNumber
-from longshore.model.run.states import STATE_EXIT_STATUS
+from longshore.model.states import STATE_EXIT_STATUS
 from longshore.reports.logs import LineMatcher, LogFollower, compile_pattern, find_logs, read_log
 from longshore.reports.status import status_run
 

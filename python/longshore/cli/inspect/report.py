@@ -26,7 +26,7 @@ from longshore.cli.terminal import Terminal, is_terminal, measure_terminal
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.model.run.report import RunReport
+    from longshore.model.report import RunReport
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def _terminal(detail: DetailOptions) -> Terminal | None:
 
 def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     from longshore.cli.show.report_text import exit_codes_table, report_text
-    from longshore.model.run.report import RunReport
+    from longshore.model.report import RunReport
     from longshore.reports.remote_runs import open_or_query
     from longshore.reports.report import report_run
 

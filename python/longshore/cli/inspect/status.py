@@ -38,8 +38,8 @@ from longshore.reports.status import status_run
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
     """Print the state of a run. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
-    from longshore.model.run.report import RunReport
-    from longshore.model.run.states import STATE_EXIT_STATUS
+    from longshore.model.report import RunReport
+    from longshore.model.states import STATE_EXIT_STATUS
 
     opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
     report = opened if isinstance(opened, RunReport) else status_run(opened, check=True)

@@ -14,7 +14,7 @@ from longshore.cli.run_progress import RunProgress
 from longshore.cli.show.report_text import exit_codes_table, report_text
 from longshore.cli.submit_options import print_interrupted_wait, print_ways_on
 from longshore.cli.terminal import can_redraw
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.reports.report import ReportBuilder
 from longshore.reports.state import is_over
 

@@ -8,7 +8,7 @@ from longshore.app.configure.service_lookup import find_service
 from longshore.app.runs.open_run import open_run
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import UsageError
-from longshore.world.processes.standby import await_words
+from longshore.system.detached import await_words
 
 
 @click.command(hidden=True, epilog="Example: longshore drive --by resume submit/u/me/mosaic/20261120T100000Z")

@@ -15,8 +15,7 @@ from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
-    from longshore.model.sites.site_decision import CandidateRecord, SiteDecision
-    from longshore.model.sites.site_state import SiteValue
+    from longshore.model.sites import CandidateRecord, SiteDecision, SiteValue
 
 NONE_PASSES = 6
 """Exit status if no site passes, as of a submission that is refused."""

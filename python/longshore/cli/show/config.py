@@ -11,7 +11,7 @@ import yaml
 from longshore.cli.show.format import escape_controls
 from longshore.config.explain import InterpolationStep, KeyExplanation, StepKind
 from longshore.config.merge import Node, plain_value
-from longshore.origin import Origin
+from longshore.errors import Origin
 
 _NO_WRAP: Final = 10**9
 

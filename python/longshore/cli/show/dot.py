@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from longshore.model.run.picture import Drawing, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import Drawing, DrawingNode
+from longshore.model.states import JobState
 from longshore.plan.drawings import escape_dot
 
 _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (

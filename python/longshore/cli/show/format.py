@@ -1,8 +1,8 @@
-"""Formats counts and messages; formats that pages and records share are in `longshore.model.text_format`."""
+"""Formats counts and messages; formats that pages and records share are in `longshore.model.report`."""
 
 from __future__ import annotations
 
-from longshore.model.text_format import (
+from longshore.model.report import (
     INDENT,
     KIB,
     escape_controls,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from longshore.cli.show.format import format_duration, format_size
-from longshore.model.run.report import LabelSummary, RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import LabelSummary, RunReport
+from longshore.model.states import JobState
 from longshore.reports.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 
 MAX_LABELS: Final = 20

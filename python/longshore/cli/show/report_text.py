@@ -8,12 +8,11 @@ from typing import Final
 
 from longshore.cli.show.format import INDENT, KIB, escape_controls, format_size, indent_paragraph
 from longshore.cli.show.run_summary_text import run_summary_lines
-from longshore.contract.context import PingReport
-from longshore.errors import LongshoreError
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import PAYLOAD_CODES, RunReport
-from longshore.model.run.states import JobState
-from longshore.origin import Origin
+from longshore.contract.service import PingReport
+from longshore.errors import LongshoreError, Origin
+from longshore.model.report import PAYLOAD_CODES, RunReport
+from longshore.model.states import JobState
+from longshore.model.wording import format_timestamp
 from longshore.reports.run_list import field_values
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.cli.show.format import escape_controls
 from longshore.cli.show.report_text import sort_by_id
 from longshore.cli.terminal import Terminal
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.reports.run_list import field_values
 from longshore.reports.styled import STATE_STYLES, Line, Span, cut, lines_text, pad, width_of
 

@@ -17,8 +17,8 @@ from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.report_text import fact_lines, label_warnings
 from longshore.cli.show.run_summary_text import describe_hopeless, removals_text, run_summary_lines
 from longshore.cli.terminal import Terminal
-from longshore.model.run.report import JobFailure, RunningJob, RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import JobFailure, RunningJob, RunReport
+from longshore.model.states import JobState
 from longshore.reports.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 
 _INDENT: Final = Span("  ")

@@ -14,9 +14,9 @@ from longshore.cli.show.format import (
     format_duration,
     staged_text,
 )
-from longshore.model.run.event import add_staged
-from longshore.model.run.report import Badput, Failure, Removals, Retries, RunSummary, count_failed_jobs
-from longshore.model.run.states import Cause
+from longshore.model.event import add_staged
+from longshore.model.report import Badput, Failure, Removals, Retries, RunSummary, count_failed_jobs
+from longshore.model.states import Cause
 
 _MAX_CODES: Final = 4
 """Maximum number of exit codes and signals shown per cause; programs get all."""

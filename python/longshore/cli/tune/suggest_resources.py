@@ -9,7 +9,7 @@ import click
 
 from longshore.cli.options import JSON, print_json, print_notes
 from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, NonEmptyPath, Number
-from longshore.model.workflow.request_margin import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
+from longshore.model.measurements import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 from longshore.reports.statistics import find_runs_and_labels
 from longshore.reports.suggested_requests import advise_requests, requests_yaml
 

@@ -14,18 +14,15 @@ from typing import Annotated, Final
 
 import msgspec
 
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checked_document import is_intact
-from longshore.model.lines.checksum import SEED, add_checksum, check_block, has_checksum
-from longshore.model.lines.event_codec import decode_event
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import ACCEPT_LOSS, FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed
-from longshore.model.run.states import JobState
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import move
-from longshore.world.files.read_file import open_stream, read_file
-from longshore.world.files.system import files
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import ACCEPT_LOSS, FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed, decode_event
+from longshore.model.json_lines import SEED, add_checksum, check_block, has_checksum, is_intact
+from longshore.model.report import Damage, DamagedError
+from longshore.model.states import JobState
+from longshore.system.atomic import write_atomically
+from longshore.system.files import files
+from longshore.system.folder import move
+from longshore.system.reading import open_stream, read_file
 
 _SUFFIX: Final = ".jsonl"
 END_SEAL: Final = "end.json"

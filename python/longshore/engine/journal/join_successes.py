@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.model.run.event import (
+from longshore.model.event import (
     AttemptFacts,
     AttemptSucceeded,
     BriefEvent,

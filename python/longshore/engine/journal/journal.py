@@ -26,13 +26,8 @@ from longshore.engine.journal.chain import (
 )
 from longshore.engine.journal.late import LateJournal
 from longshore.engine.journal.read_journal import read_life
-from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checksum import SEED, add_checksum
-from longshore.model.lines.event_codec import decode_event
-from longshore.model.lines.json_line import encode
-from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import (
+from longshore.errors import DECODE_ERRORS, RunUnreadableError, SubmissionRefusedError
+from longshore.model.event import (
     Ended,
     Event,
     Failed,
@@ -45,11 +40,13 @@ from longshore.model.run.event import (
     Sealed,
     Started,
     Steer,
+    decode_event,
 )
-from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at, sync_file
-from longshore.world.files.presence import exists_uncached, is_local_file_system
-from longshore.world.files.read_file import open_stream
-from longshore.world.files.system import files
+from longshore.model.json_lines import SEED, add_checksum, encode
+from longshore.model.report import DamagedError
+from longshore.system.atomic import AppendedFile, create_atomically, is_file_at, sync_file
+from longshore.system.files import files
+from longshore.system.reading import exists_uncached, is_local_file_system, open_stream
 
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, LossAccepted, Finished)
 """Events that show progress, or that a user changed something: a life without any has achieved nothing."""

@@ -13,12 +13,11 @@ from typing import Final
 import msgspec
 
 from longshore.engine.journal.chain import LifeExtent, decode_if_event, life_path
-from longshore.model.lines.checksum import add_checksum, check_block, find_bad_lines
-from longshore.model.lines.json_line import encode
-from longshore.model.run.damage import Damage
-from longshore.model.run.event import AttemptFacts, Finished
-from longshore.world.files.atomic import AppendedFile
-from longshore.world.files.read_file import open_stream, read_file
+from longshore.model.event import AttemptFacts, Finished
+from longshore.model.json_lines import add_checksum, check_block, encode, find_bad_lines
+from longshore.model.report import Damage
+from longshore.system.atomic import AppendedFile
+from longshore.system.reading import open_stream, read_file
 
 _SUFFIX: Final = ".late.jsonl"
 _LAST_B: Final = 1 << 12

@@ -16,28 +16,25 @@ from zlib import crc32
 
 import msgspec
 
-from longshore.contract.context import Mark, RunPaths
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import Mark, RunPaths, StaleMarkError
 from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, lives, measure_lives
 from longshore.engine.journal.event_chunks import EventChunks
 from longshore.engine.journal.late import LateLines, late_path, path_of_life, read_late_lines
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.checksum import (
+from longshore.model.event import Event, JobMap, Life, Seal, decode_events, translate_events
+from longshore.model.json_lines import (
     CHECKSUM_B,
     SEED,
     BadLine,
     check_block,
     checksum_after,
+    encode_line,
     find_bad_lines,
     has_checksum,
 )
-from longshore.model.lines.event_codec import decode_events
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import Event, Life, Seal
-from longshore.model.run.job_map import JobMap, translate_events
-from longshore.world.files.read_file import open_stream, open_to_read
-from longshore.world.runs.job_maps import newest_changed_submission, read_job_maps
+from longshore.model.report import Damage, DamagedError
+from longshore.rundir.submissions import newest_changed_submission, read_job_maps
+from longshore.system.reading import open_stream, open_to_read
 
 LOG: Final = logging.getLogger("longshore.journal")
 _BLOCK_B: Final = 1 << 16

@@ -15,10 +15,10 @@ import msgspec
 
 from longshore.engine.journal.chain import LifeExtent, decode_if_event, measure_lives
 from longshore.engine.journal.read_journal import changed_line, other_file, read_blocks
-from longshore.model.lines.checksum import SEED, find_bad_lines
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import Event, Life, Restarted, Seal, Sealed
-from longshore.world.files.read_file import read_file
+from longshore.model.event import Event, Life, Restarted, Seal, Sealed
+from longshore.model.json_lines import SEED, find_bad_lines
+from longshore.model.report import Damage, DamagedError
+from longshore.system.reading import read_file
 
 if TYPE_CHECKING:
     from longshore.engine.state.run_state import RunState

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.engine.keeper.protocol import LimitsOrder
-from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState, Started
-from longshore.model.run.states import Cause
-from longshore.model.signals import signal_name
+from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState, Started
+from longshore.model.states import Cause
+from longshore.model.wording import signal_name
 
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.batch import AttemptLimits
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import AttemptLimits
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder
 from longshore.errors import RunNotFoundError
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
 
 RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
 JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from longshore.model.lines.checksum import (
+from longshore.model.json_lines import (
     SEED,
     check_block,
     checksum_after,
@@ -15,7 +15,7 @@ from longshore.model.lines.checksum import (
     has_checksum,
     have_checksums,
 )
-from longshore.world.files.read_file import open_to_read
+from longshore.system.reading import open_to_read
 
 _BLOCK_B: Final = 1 << 20
 

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.keeper_io.keeper_records import KeeperRecord
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checksum import SEED, check_block, have_checksums
-from longshore.world.files.read_file import open_stream
-from longshore.world.host import host_name
+from longshore.errors import DECODE_ERRORS
+from longshore.model.json_lines import SEED, check_block, have_checksums
+from longshore.system.host import host_name
+from longshore.system.reading import open_stream
 
 _MOST_B: Final = 64 * 1024
 """Bytes of a first record at most."""

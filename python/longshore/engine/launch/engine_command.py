@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
-from longshore.contract.context import RunPaths
-from longshore.world.processes.standby import begin_standby
+from longshore.contract.service import RunPaths
+from longshore.system.detached import begin_standby
 
 
 def engine_command(run: RunPaths) -> list[str]:

@@ -7,23 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.engine.journal.journal import newest_life
 from longshore.engine.rundir.engine_lock import has_local_engine, read_holder
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
-from longshore.model.run.event import Life
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import TERMINAL_STATES, JobState
-from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write, describe_full_disk
-from longshore.world.files.read_file import open_stream
-from longshore.world.host import host_name
-from longshore.world.processes.detach import start_detached
-from longshore.world.processes.standby import start_from_standby
-from longshore.world.runs.find_run import hint_reference
-from longshore.world.runs.owner import user_name_of
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.model.event import Life
+from longshore.model.report import Snapshot
+from longshore.model.states import TERMINAL_STATES, JobState
+from longshore.rundir.find_run import hint_reference
+from longshore.rundir.run_directory import read_snapshot, user_name_of
+from longshore.system.detached import start_detached, start_from_standby
+from longshore.system.host import host_name
+from longshore.system.reading import open_stream
+from longshore.system.room import FULL_ERRORS, describe_failed_write, describe_full_disk
 
 _START_TIMEOUT_S: Final = 60.0
 """Time that an engine may take to begin: reading a million jobs takes a while."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.contract.batch import AttemptLimits
-from longshore.model.workflow.attempt_rules import KeepPolicy, LimitRules
-from longshore.model.workflow.request import Request
+from longshore.contract.executor import AttemptLimits
+from longshore.model.workflow import KeepPolicy, LimitRules, Request
 
 
 def make_attempt_limits(bounds: LimitRules, request: Request) -> AttemptLimits | None:

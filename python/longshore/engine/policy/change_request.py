@@ -9,8 +9,8 @@ import msgspec
 
 from longshore.config.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import UsageError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
-from longshore.model.workflow.request import Request
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
+from longshore.model.workflow import Request
 
 
 def _cpus(text: str, key: str) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 
 
 class RunPhase(Enum):

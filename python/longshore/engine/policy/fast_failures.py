@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Event, Restarted, Started, Steer
+from longshore.model.states import Cause
 
 _HOST_CAUSES = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE, Cause.OUTPUT_MISSING})
 """Causes that a broken machine also produces; a job that needs more memory says nothing of its host."""

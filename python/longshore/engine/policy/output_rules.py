@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
-from longshore.model.run.states import Cause
-from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
+from longshore.model.states import Cause
+from longshore.model.workflow import OutputCheck
 
 _WORDS: Final = {
     OutputState.MISSING: "the output '{path}' is missing",

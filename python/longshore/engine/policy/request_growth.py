@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Request
 
 _LARGEST: Final = 2**62
 """Bytes or seconds beyond which nothing grows: a factor to a high power overflows."""

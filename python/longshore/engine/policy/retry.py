@@ -13,13 +13,11 @@ from typing import Final
 import msgspec
 
 from longshore.engine.policy.request_growth import grow_memory, grow_walltime
-from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry
-from longshore.model.run.states import Cause
-from longshore.model.tasks.task import Scalar
+from longshore.model.event import Deleted, Ended, Failed, Lost, Retry
+from longshore.model.states import Cause
+from longshore.model.tasks import Scalar
 from longshore.model.wording import count_noun
-from longshore.model.workflow.attempt_rules import Backoff, RetryOn
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Backoff, JobSettings, Request, RetryOn
 
 _TOLD_CAUSES: Final = frozenset({Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING})
 """Causes with a budget of their own in any case; that of lost attempts is counted apart."""

@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
+from longshore.model.event import Ended
+from longshore.model.states import Cause, JobState
+from longshore.model.workflow import LogValue, RetryOn, SuccessIf
 
 SUCCESS_STATE = JobState.SUCCEEDED.value
 """Value of ``successIf.state`` for an end without a cause."""

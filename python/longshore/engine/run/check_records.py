@@ -9,25 +9,24 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import FENCE_MARKS, is_complete, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checked_document import is_intact
-from longshore.model.lines.checksum import (
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import ACCEPT_LOSS
+from longshore.model.json_lines import (
     SEED,
     check_block,
     find_bad_lines,
     has_changed_end,
     has_checksum,
     have_checksums,
+    is_intact,
 )
-from longshore.model.run.damage import Damage
-from longshore.model.run.event import ACCEPT_LOSS
-from longshore.world.files.read_file import read_file
-from longshore.world.host import boot_id, host_name
+from longshore.model.report import Damage
+from longshore.system.host import boot_id, host_name
+from longshore.system.reading import read_file
 
 _UNKNOWN: Final = "what it recorded is not known"
 

@@ -27,10 +27,22 @@ from longshore.contract.capabilities import (
     Resumable,
     Steerable,
 )
-from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor, HostBound
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
-from longshore.contract.service import EventSource, WmsService
+from longshore.contract.service import (
+    CancelOutcome,
+    Context,
+    EventSource,
+    Intervention,
+    JobSelection,
+    Mark,
+    PingReport,
+    Problem,
+    RenderedFile,
+    RestartChanges,
+    RunPaths,
+    Unreachable,
+    WmsService,
+)
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import count_fruitless_lives
 from longshore.engine.journal.read_journal import read_events, read_since
@@ -46,21 +58,19 @@ from longshore.engine.rundir.interventions import (
 from longshore.engine.rundir.liveness import is_engine_alive, last_log_line
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RequestError, SubmissionRefusedError
-from longshore.model.run.event import Event, Finished, Life
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.request import Request
-from longshore.world.clock import Clock, SystemClock, timestamp
-from longshore.world.files.atomic import sync_file
-from longshore.world.files.folder import remove_file, sync_folder
-from longshore.world.host import host_name, user_name
-from longshore.world.runs.find_run import hint_reference, run_of_this_job
-from longshore.world.runs.manifests import refuse_changed_files
-from longshore.world.runs.owner import Access, require_access
-from longshore.world.runs.run_directory import read_card, read_snapshot
+from longshore.model.event import Event, Finished, Life
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Request
+from longshore.rundir.find_run import hint_reference, run_of_this_job
+from longshore.rundir.run_directory import Access, read_card, read_snapshot, require_access
+from longshore.rundir.submissions import refuse_changed_files
+from longshore.system.atomic import sync_file
+from longshore.system.folder import remove_file, sync_folder
+from longshore.system.host import Clock, SystemClock, host_name, timestamp, user_name
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 MOST_FRUITLESS: Final = 3
 """Lives that may die in a row without achieving anything."""
@@ -265,7 +275,7 @@ class EngineService(
         from longshore.engine.run.first_report import start_first_report
         from longshore.engine.run.loop import Engine, Superseded
         from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
-        from longshore.world.files.permissions import bounded_umask
+        from longshore.system.room import bounded_umask
 
         require_access(run, Access.ACT)
         with lock_run(run, anew=by == "take-over"):
@@ -337,7 +347,7 @@ class EngineService(
         import longshore.engine.run.notifier_process
         import longshore.engine.rundir.workflow_check
         import longshore.plan.job_commands
-        import longshore.world.files.permissions  # noqa: F401
+        import longshore.system.room  # noqa: F401
 
         self.executor({})
 

@@ -6,9 +6,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from longshore.contract.batch import AttemptId, Urgency
-from longshore.contract.context import PingReport
 from longshore.contract.executor import (
+    AttemptId,
     BatchSizing,
     EndRetention,
     Executor,
@@ -18,8 +17,10 @@ from longshore.contract.executor import (
     Reprioritisable,
     ResourceProbe,
     SubmitWindow,
+    Urgency,
 )
-from longshore.model.run.event import AttemptFacts
+from longshore.contract.service import PingReport
+from longshore.model.event import AttemptFacts
 
 
 def probe_resources(executor: Executor) -> PingReport:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Final
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import lives
 
 _LEAST_B: Final = 16 * 2**20

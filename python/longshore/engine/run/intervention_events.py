@@ -11,8 +11,8 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import make_set_events
-from longshore.model.run.event import Deleted, Event, Restarted, Steer
-from longshore.model.workflow.request import Request
+from longshore.model.event import Deleted, Event, Restarted, Steer
+from longshore.model.workflow import Request
 
 
 def make_intervention_events(

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.templates import Template, split_fields
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.policy.output_rules import drop_look, judge_outputs
 from longshore.engine.policy.success_rules import (
     AttemptOutputs,
@@ -27,14 +27,14 @@ from longshore.engine.policy.success_rules import (
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError, RunUnreadableError
-from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
-from longshore.model.run.states import Cause
-from longshore.model.user_regex import RegexError, compile_regex
-from longshore.model.workflow.attempt_rules import KeepPolicy, OutputCheck
+from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
+from longshore.model.states import Cause
+from longshore.model.values import RegexError, compile_regex
+from longshore.model.workflow import KeepPolicy, OutputCheck
 from longshore.plan.scripts import count_done_tasks, records_tasks, task_record_path
-from longshore.world.cpu_limit import CpuLimitError
-from longshore.world.files.folder import remove_file, sync_folder
-from longshore.world.files.read_file import open_stream, read_file
+from longshore.system.folder import remove_file, sync_folder
+from longshore.system.host import CpuLimitError
+from longshore.system.reading import open_stream, read_file
 from longshore.world.regex_search import find_match
 
 LOG_TAIL_B: Final = 1 << 20

@@ -9,7 +9,7 @@ from longshore.engine.journal.journal import Journal
 from longshore.engine.journal.late import LateJournal
 from longshore.engine.run.executor_capabilities import awaited_facts, discard_ends, take_facts, wait_for_news
 from longshore.engine.rundir.runtime_history import RuntimeHistory
-from longshore.world.clock import Clock
+from longshore.system.host import Clock
 
 COLLECT_S: Final = 10.0
 """Seconds after the end of a run in which facts are collected: accounting is a second or two behind."""

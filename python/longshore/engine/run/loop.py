@@ -15,9 +15,17 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, SubmitResult, Throttled, Urgency
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.executor import Executor
+from longshore.contract.executor import (
+    Accepted,
+    Batch,
+    Executor,
+    MemberEvent,
+    Rejected,
+    SubmitResult,
+    Throttled,
+    Urgency,
+)
+from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.policy.fast_failures import FastFailures
@@ -62,7 +70,7 @@ from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.engine.state.steering import describe_pause, describe_throttles
 from longshore.errors import RunUnreadableError
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     AttemptFacts,
     Deleted,
@@ -78,20 +86,18 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.event import (
+from longshore.model.event import (
     Refused as BatchRefused,
 )
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import Snapshot
+from longshore.model.states import Cause, JobState
 from longshore.model.wording import count_noun
-from longshore.world.clock import Clock
-from longshore.world.files.disk_space import describe_failed_write
-from longshore.world.files.folder import make_folders, remove_file
-from longshore.world.host import boot_id, host_name
-from longshore.world.process_system import processes
-from longshore.world.runs.job_maps import read_changed_jobs
-from longshore.world.runs.manifests import newest_submission
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import newest_submission, read_changed_jobs
+from longshore.system.folder import make_folders, remove_file
+from longshore.system.host import Clock, boot_id, host_name
+from longshore.system.processes import processes
+from longshore.system.room import describe_failed_write
 
 _MAX_SLEEP_S: Final = 0.25
 """Longest sleep: how late an intervention is seen."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import first_event, lives, measure_lives
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import ACCEPT_LOSS, MOST_LIVES, Life
-from longshore.model.run.moment import format_timestamp
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.find_run import hint_reference
-from longshore.world.runs.manifests import manifest_path
-from longshore.world.runs.run_directory import read_card, read_snapshot
+from longshore.model.event import ACCEPT_LOSS, MOST_LIVES, Life
+from longshore.model.report import Damage, DamagedError
+from longshore.model.wording import format_timestamp
+from longshore.rundir.find_run import hint_reference
+from longshore.rundir.run_directory import read_card, read_snapshot
+from longshore.rundir.submissions import manifest_path
+from longshore.system.reading import read_file
 
 _MOST_DIGITS = len(str(MOST_LIVES))
 

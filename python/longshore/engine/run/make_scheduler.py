@@ -18,7 +18,7 @@ from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.run_state import RunState
-from longshore.model.workflow.job import JobSettings, shared_parts_key
+from longshore.model.workflow import JobSettings, shared_parts_key
 
 
 def make_scheduler(

@@ -7,13 +7,12 @@ import posixpath
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
-from longshore.contract.batch import BatchMember
+from longshore.contract.executor import BatchMember
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.engine.staging.stage_command import StageCommands, is_staged
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import OutputCheck, Request
 from longshore.plan.job_commands import (
     fill_attempt,
     fill_command_attempt,

@@ -7,12 +7,11 @@ import time
 from typing import Final
 
 from longshore.contract.capabilities import NoticeHost
-from longshore.contract.context import RunPaths
-from longshore.contract.service import WmsService
+from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.notice_log import read_notice_rules, read_notifier
-from longshore.world.files.locks import is_locked
-from longshore.world.processes.detach import start_detached
+from longshore.system.detached import start_detached
+from longshore.system.sharing import is_locked
 
 _LAST_LOOK_S: Final = 30.0
 """Time in which a notifier sees the end of a run: it pauses between two looks."""

@@ -8,14 +8,22 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.service import EventSource, JobStatus, ReportSource, StaleMarkError, StatusReport
+from longshore.contract.service import (
+    EventSource,
+    JobStatus,
+    Mark,
+    ReportSource,
+    RunPaths,
+    StaleMarkError,
+    StatusReport,
+    Unreachable,
+)
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import (
+from longshore.model.event import (
     PLAIN_FORMAT,
     Deleted,
     Ended,
@@ -32,8 +40,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
-from longshore.world.runs.run_directory import read_card
+from longshore.model.states import TERMINAL_STATES, Cause, JobState
+from longshore.rundir.run_directory import read_card
 
 _WAITING_STATES: Final = frozenset({JobState.UNREADY, JobState.READY})
 _UNINFORMATIVE: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended, Event, FileStamp, Submitted, Submitting
-from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM, REUSED_JOBS, ReusedJobs
-from longshore.world.files.read_file import read_file
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import Ended, Event, FileStamp, Submitted, Submitting
+from longshore.model.submission import REUSED_BATCH, REUSED_FROM, REUSED_JOBS, ReusedJobs
+from longshore.system.reading import read_file
 
 
 def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[Event]:

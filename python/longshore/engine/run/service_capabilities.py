@@ -16,15 +16,14 @@ from longshore.contract.capabilities import (
     Recoverable,
     StatusLines,
 )
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import EventSource, ReportSource, WmsService
+from longshore.contract.service import EventSource, ReportSource, RunPaths, Unreachable, WmsService
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import Finished, Life
-from longshore.model.run.submission import Submission
-from longshore.world.runs.run_directory import read_card
+from longshore.model.event import Finished, Life
+from longshore.model.submission import Submission
+from longshore.rundir.run_directory import read_card
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 Capability = TypeVar("Capability")
 

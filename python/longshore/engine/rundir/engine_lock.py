@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import newest_life
 from longshore.errors import SubmissionRefusedError
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.locks import Lock, is_locked, take_lock
-from longshore.world.files.read_file import read_record
-from longshore.world.files.system import files
-from longshore.world.host import boot_id, host_name, process_command
-from longshore.world.process_system import processes
+from longshore.system.atomic import write_atomically
+from longshore.system.files import files
+from longshore.system.host import boot_id, host_name, process_command
+from longshore.system.processes import processes
+from longshore.system.reading import read_record
+from longshore.system.sharing import Lock, is_locked, take_lock
 
 _LOCK_S: Final = 2.0
 """Time that an engine waits for its lock, which every reader takes for an instant."""

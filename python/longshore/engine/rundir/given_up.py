@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.contract.batch import AttemptId
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import AttemptId
+from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import FENCE_MARKS, LEASE_S, BatchFiles, read_end_record
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.checked_document import encode_document
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders
-from longshore.world.files.read_file import read_file
+from longshore.errors import DECODE_ERRORS
+from longshore.model.json_lines import encode_document
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders
+from longshore.system.reading import read_file
 
 MARGIN_S = 60.0
 """Seconds after a lease, for a file server's cache of names and times (acregmax of nfs(5)) and the job's death."""

@@ -11,17 +11,15 @@ from typing import Final, Literal
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.errors import SubmissionRefusedError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
-from longshore.world.files.folder import make_folders, move, remove_file
-from longshore.world.files.permissions import CLOSED_ERRORS
-from longshore.world.files.read_file import read_with_status
-from longshore.world.files.system import files
-from longshore.world.process_system import processes
-from longshore.world.runs.owner import accepts_order_of, is_own_run, read_owner, user_name_of
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS, SubmissionRefusedError
+from longshore.rundir.run_directory import accepts_order_of, is_own_run, read_owner, user_name_of
+from longshore.system.atomic import write_atomically
+from longshore.system.files import files
+from longshore.system.folder import make_folders, move, remove_file
+from longshore.system.processes import processes
+from longshore.system.reading import read_with_status
+from longshore.system.room import CLOSED_ERRORS, FULL_ERRORS, describe_failed_write
 
 _SUFFIX: Final = ".json"
 _REFUSED: Final = ".refused"

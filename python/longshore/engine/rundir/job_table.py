@@ -19,22 +19,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol, TypeA
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.workflow_codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
-from longshore.model.run.manifest import FileDigest
-from longshore.model.tasks.adjacency import Adjacency
-from longshore.model.tasks.file import File, is_pattern, is_remote
-from longshore.model.tasks.task import DataId
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.submission import FileDigest
+from longshore.model.tasks import Adjacency, DataId, File, collection_paused, is_pattern, is_remote
 from longshore.model.wording import count_noun
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.job_groups import Barrier, find_barriers
-from longshore.model.workflow.request import Request
-from longshore.world.files.read_file import full_stamp, open_stream, open_to_read
-from longshore.world.runs.manifests import hash_file, recorded_workflow, refuse_other_workflow, workflow_path
+from longshore.model.workflow import Barrier, JobSettings, OutputCheck, Request, find_barriers
+from longshore.model.workflow_lines import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
+from longshore.rundir.submissions import hash_file, recorded_workflow, refuse_other_workflow, workflow_path
+from longshore.system.reading import full_stamp, open_stream, open_to_read
 
 if TYPE_CHECKING:
     from longshore.engine.rundir.workflow_check import WorkflowCheck

@@ -6,17 +6,16 @@ import os
 import time
 from typing import Final
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import newest_life
 from longshore.engine.rundir.engine_lock import has_local_engine
-from longshore.model.run.snapshot import Snapshot
-from longshore.world.files.atomic import file_system_time
-from longshore.world.files.read_file import open_stream
-from longshore.world.files.system import files
-from longshore.world.host import host_name
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.run_directory import read_snapshot
+from longshore.model.report import Snapshot
+from longshore.rundir.run_directory import is_own_run, read_snapshot
+from longshore.system.atomic import file_system_time
+from longshore.system.files import files
+from longshore.system.host import host_name
+from longshore.system.reading import open_stream
 
 _RECENT_S: Final = 60.0
 """Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""

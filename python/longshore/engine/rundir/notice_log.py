@@ -7,15 +7,15 @@ from contextlib import suppress
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS
 from longshore.model.notice import NoticeRecord, NoticeRule
-from longshore.world.files.atomic import open_to_append
-from longshore.world.files.locks import Lock
-from longshore.world.files.read_file import read_record
-from longshore.world.files.system import files
-from longshore.world.host import host_name
-from longshore.world.runs.manifests import submission_paths
+from longshore.rundir.submissions import submission_paths
+from longshore.system.atomic import open_to_append
+from longshore.system.files import files
+from longshore.system.host import host_name
+from longshore.system.reading import read_record
+from longshore.system.sharing import Lock
 
 
 class NotifierLife(msgspec.Struct, frozen=True):

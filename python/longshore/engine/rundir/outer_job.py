@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 from longshore.plan.job_commands import resource_variable
-from longshore.world.host import is_same_process, process_start_s
-from longshore.world.runs.find_run import run_of_this_job
+from longshore.rundir.find_run import run_of_this_job
+from longshore.system.host import is_same_process, process_start_s
 
 OUTER_VARIABLE: Final = "LONGSHORE_OUTER_JOB"
 """Tells an engine, its keepers and its jobs of the job around the run."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import BriefEvent
-from longshore.model.tasks.adjacency import Adjacency
+from longshore.model.event import BriefEvent
+from longshore.model.tasks import Adjacency
 
 
 def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunState:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.world.runs.manifests import submission_paths
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.rundir.submissions import submission_paths
 
 
 def read_settings(run: RunPaths) -> EngineSettings:

@@ -11,10 +11,10 @@ from longshore.engine.schedule.eta import LabelWork, estimate_rest_s
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import AttemptFacts, Ended, add_facts
-from longshore.model.run.label_history import AttemptUsage, LabelHistory
-from longshore.world.clock import Clock
-from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
+from longshore.model.event import AttemptFacts, Ended, add_facts
+from longshore.model.measurements import AttemptUsage, LabelHistory
+from longshore.rundir.histories import HistoryBusyError, add_to_history, history_folder, read_history
+from longshore.system.host import Clock
 
 _INTERVAL_S: Final = 60.0
 """Time between two writes: an engine that dies loses at most this much history."""

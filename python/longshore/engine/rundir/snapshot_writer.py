@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.wait_notes import WaitNotes
-from longshore.model.run.snapshot import Snapshot
-from longshore.world.clock import Clock
-from longshore.world.runs.run_directory import write_snapshot
+from longshore.model.report import Snapshot
+from longshore.rundir.run_directory import write_snapshot
+from longshore.system.host import Clock
 
 _MIN_INTERVAL_S: Final = 1.0
 """Time between two snapshots while there is news."""

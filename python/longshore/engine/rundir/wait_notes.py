@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from longshore.world.clock import Clock
+from longshore.system.host import Clock
 
 _REPEAT_S: Final = 60.0
 """Time after which an absent reason has passed, so that it is logged again when it comes back."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from longshore.contract.context import RunPaths
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import WaitReasons
+from longshore.contract.service import RunPaths
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.world.runs.run_directory import write_waiting
+from longshore.rundir.run_directory import write_waiting
 
 
 class WaitReasonsWriter:

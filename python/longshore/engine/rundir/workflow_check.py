@@ -14,8 +14,8 @@ from typing import BinaryIO, Final
 from zlib import crc32
 
 from longshore.errors import RunUnreadableError
-from longshore.model.run.manifest import FileDigest
-from longshore.world.runs.manifests import refuse_other_workflow
+from longshore.model.submission import FileDigest
+from longshore.rundir.submissions import refuse_other_workflow
 
 _CHUNK_B: Final = 1 << 20
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.settings import EngineSettings
-from longshore.model.suggestions import did_you_mean
-from longshore.model.wording import count_noun
-from longshore.model.workflow.final_label import FINAL_LABEL
-from longshore.model.workflow.job import JobSettings
+from longshore.model.report import FINAL_LABEL
+from longshore.model.wording import count_noun, did_you_mean
+from longshore.model.workflow import JobSettings
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 _CATEGORY: Final = "category:"
 """Prefix of a category's name; no limit has a colon in its name."""

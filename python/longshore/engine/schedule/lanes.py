@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
-from longshore.model.workflow.request import Request
+from longshore.model.workflow import Request
 
 NO_AMOUNTS: Final[Mapping[str, int]] = {}
 _MAX_PER_SLOT = 16

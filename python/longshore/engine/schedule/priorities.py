@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from longshore.contract.batch import Urgency
+from longshore.contract.executor import Urgency
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from longshore.model.run.label_history import update_mean
+from longshore.model.measurements import update_mean
 
 GUESS_S: Final = 1.0
 """Expected run time of all jobs while none is known; then pressure is the number of jobs in a chain."""

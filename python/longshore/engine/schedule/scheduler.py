@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 from longshore.engine.policy.change_request import change_request
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
@@ -18,9 +18,9 @@ from longshore.engine.schedule.submit_room import SubmitRoom
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
-from longshore.model.run.event import Deleted, Failed, Finished, Retry, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request, round_up
+from longshore.model.event import Deleted, Failed, Finished, Retry, Submitting
+from longshore.model.states import Cause
+from longshore.model.workflow import Request, round_up
 
 _READY = int(JobCode.READY)
 _STARTS_PER_ROUND = 64

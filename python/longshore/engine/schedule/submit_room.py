@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
-from longshore.contract.batch import Limits
+from longshore.contract.executor import Limits
 
 
 class _JobCounts:

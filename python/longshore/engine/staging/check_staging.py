@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from longshore.contract.context import Context, Problem
+from longshore.contract.service import Context, Problem
 from longshore.engine.staging.stage_command import is_recorded
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import File, is_pattern, is_remote
+from longshore.model.tasks import File, is_pattern, is_remote
 from longshore.model.wording import count_noun
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.staging_rules import StagingRules
+from longshore.model.workflow import Job, StagingRules
 from longshore.plan.job_commands import command_program, shell_program
 from longshore.plan.stage_table import ScratchLayout, stage_table
-from longshore.world.files.presence import can_see
+from longshore.system.reading import can_see
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 _MAX_NAMES: Final = 3
 _SCRATCH: Final = "with 'fileSystem: scratch', jobs start in a scratch directory"

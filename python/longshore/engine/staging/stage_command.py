@@ -11,23 +11,19 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from longshore.contract.context import Context, RenderedFile
+from longshore.contract.service import Context, RenderedFile
 from longshore.engine.rundir.job_table import JobTable
 from longshore.graphs.wfformat import ROOT
-from longshore.model.lines.workflow_codec import StoredJob
-from longshore.model.tasks.file import is_pattern, is_remote
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.attempt_rules import SuccessIf
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.staging_rules import StagingRules
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Command, is_pattern, is_remote
+from longshore.model.workflow import JobSettings, StagingRules, SuccessIf, Workflow
+from longshore.model.workflow_lines import StoredJob
 from longshore.plan.job_commands import SHELL, command_argv, full_command, substitute_files
 from longshore.plan.scripts import StageStep
 from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders
-from longshore.world.files.presence import can_see
-from longshore.world.runs.run_directory import read_card
+from longshore.rundir.run_directory import read_card
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders
+from longshore.system.reading import can_see
 
 PROGRAM: Final = PurePosixPath("wms", "longshore-stage")
 """Path of the program in a run directory."""

@@ -11,18 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.staging.stage_command import StageCommands, is_staged, record_path
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.workflow_codec import StoredJob
-from longshore.model.run.event import Ended, StagedFiles
-from longshore.model.run.states import Cause
-from longshore.model.tasks.file import is_pattern, is_remote
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.world.files.folder import move, remove_file, remove_tree
-from longshore.world.files.read_file import open_stream, read_file
-from longshore.world.runs.run_directory import read_card
+from longshore.errors import DECODE_ERRORS
+from longshore.model.event import Ended, StagedFiles
+from longshore.model.states import Cause
+from longshore.model.tasks import is_pattern, is_remote
+from longshore.model.workflow import OutputCheck
+from longshore.model.workflow_lines import StoredJob
+from longshore.rundir.run_directory import read_card
+from longshore.system.folder import move, remove_file, remove_tree
+from longshore.system.reading import open_stream, read_file
 
 _MISSING: Final = 66
 _STATUSES: Final = {_MISSING: Cause.INPUT_MISSING, 74: Cause.TRANSFER}

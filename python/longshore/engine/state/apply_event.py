@@ -11,7 +11,7 @@ from typing import Any, Final
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
-from longshore.model.run.event import (
+from longshore.model.event import (
     AttemptFacts,
     AttemptSucceeded,
     BriefEvent,
@@ -31,7 +31,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 
 _READY: Final = int(JobCode.READY)
 _PENDING: Final = int(JobCode.PENDING)

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Ended, Started
+from longshore.model.event import AttemptSucceeded, BriefEvent, Ended, Started
 
 _RUNNING: Final = int(JobCode.RUNNING)
 _IS_ACTIVE: Final = bytes(code in ACTIVE for code in JobCode)

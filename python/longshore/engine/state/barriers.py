@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from longshore.engine.state.job_codes import BAD_ENDS, OVER, JobCode
-from longshore.model.workflow.job_groups import Barrier
+from longshore.model.workflow import Barrier
 
 
 class Barriers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 
 
 class JobCode(IntEnum):

@@ -14,12 +14,10 @@ from typing import Final
 from longshore.engine.policy.retry import COUNTED_CAUSES
 from longshore.engine.state.barriers import Barriers
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, UNBLOCKED, JobCode, count_states
-from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submitting
-from longshore.model.run.states import Cause, JobState, state_of_run
-from longshore.model.tasks.adjacency import Adjacency
-from longshore.model.tasks.dag import children_of
-from longshore.model.workflow.job_groups import Barrier
-from longshore.model.workflow.request import Request
+from longshore.model.event import Ended, Finished, Life, Lost, Steer, Submitting
+from longshore.model.states import Cause, JobState, state_of_run
+from longshore.model.tasks import Adjacency, children_of
+from longshore.model.workflow import Barrier, Request
 
 # Operations done several times per job use plain numbers: otherwise comparing members of an enumeration takes most
 # of the time of a replay.

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from longshore.engine.state.job_codes import UNBLOCKED, JobCode, count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Life
-from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import JobState
+from longshore.model.event import Life
+from longshore.model.report import Snapshot
+from longshore.model.states import JobState
 
 
 def make_snapshot(

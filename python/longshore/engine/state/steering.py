@@ -7,8 +7,8 @@ from typing import Final
 
 from longshore.engine.state.job_codes import ACTIVE
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Steer
-from longshore.model.workflow.request import Request
+from longshore.model.event import Steer
+from longshore.model.workflow import Request
 
 WHOLE_RUN: Final = -1
 """Key of the whole run, where otherwise the index of a label stands."""

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from longshore.config.explain import KeyExplanation, OverriddenValue, StepKind
 from longshore.config.merge import Node, plain_value
 from longshore.config.schema import Severity
-from longshore.origin import Origin
+from longshore.errors import Origin
 from longshore.reports.documents.document import Count, Document, DocumentEntry, ErrorEntry, JsonValue, error_entry
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, UnsetType
 
-from longshore.errors import LongshoreError
-from longshore.model.run.moment import format_timestamp
-from longshore.origin import Origin
+from longshore.errors import LongshoreError, Origin
+from longshore.model.wording import format_timestamp
 
 Time: TypeAlias = Annotated[
     str,

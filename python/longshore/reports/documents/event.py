@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from longshore.model.run.event import Event, FileStamp, OutputFinding, OutputState, Seal, StagedFiles
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.states import Cause, JobState
+from longshore.model.event import Event, FileStamp, OutputFinding, OutputState, Seal, StagedFiles
+from longshore.model.states import Cause, JobState
+from longshore.model.wording import format_timestamp
 from longshore.reports.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
 
 JobNames: TypeAlias = Callable[[int], tuple[str, str]]

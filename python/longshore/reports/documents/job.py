@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from longshore.model.run.damage import Damage
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.picture import Drawing
-from longshore.model.run.states import Cause, JobState
+from longshore.model.report import Damage, Drawing
+from longshore.model.states import Cause, JobState
+from longshore.model.wording import format_timestamp
 from longshore.reports.documents.document import (
     Count,
     DatedDocument,
@@ -34,7 +33,7 @@ from longshore.reports.documents.event import (
 )
 
 if TYPE_CHECKING:
-    from longshore.model.run.attempt import Attempt
+    from longshore.model.event import Attempt
     from longshore.reports.explanation import JobExplanation, RelatedJob
     from longshore.reports.logs import Log
     from longshore.reports.show_job import AskedResources, JobDetails

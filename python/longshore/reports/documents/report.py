@@ -10,11 +10,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from longshore.model.run.damage import Damage
-from longshore.model.run.moment import format_exact_timestamp, format_timestamp
-from longshore.model.run.report import PAYLOAD_CODES, Badput, ExitCodes, Failure, JobReport, RunReport, RunSummary
-from longshore.model.run.states import Cause, JobState
-from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.report import PAYLOAD_CODES, Badput, Damage, ExitCodes, Failure, JobReport, RunReport, RunSummary
+from longshore.model.states import Cause, JobState
+from longshore.model.tasks import collection_paused
+from longshore.model.wording import format_exact_timestamp, format_timestamp
 from longshore.reports.documents.document import (
     Count,
     DatedDocument,

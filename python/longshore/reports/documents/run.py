@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.damage import Damage
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import STATE_EXIT_STATUS, JobState
-from longshore.model.run.submission import RunIdentity
+from longshore.contract.service import RunPaths
+from longshore.model.report import Damage, RunReport
+from longshore.model.states import STATE_EXIT_STATUS, JobState
+from longshore.model.submission import RunIdentity
+from longshore.model.wording import format_timestamp
 from longshore.reports.documents.document import Count, DatedDocument, DocumentEntry, Seconds
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.stage_results import StageResult
-    from longshore.contract.intervention import Intervention
+    from longshore.contract.service import Intervention
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]
 WaitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from longshore.model.run.moment import format_timestamp
-from longshore.model.sites.site_decision import CandidateRecord, SiteDecision
-from longshore.model.sites.site_state import SiteState, SiteValue
+from longshore.model.sites import CandidateRecord, SiteDecision, SiteState, SiteValue
+from longshore.model.wording import format_timestamp
 from longshore.reports.documents.document import (
     Count,
     DatedDocument,

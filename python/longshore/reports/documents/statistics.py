@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause
+from longshore.model.wording import format_timestamp
+from longshore.model.workflow import Request
 from longshore.reports.documents.document import Count, DamageEntry, DatedDocument, DocumentEntry, Ordinal, Seconds
 
 if TYPE_CHECKING:
-    from longshore.model.distribution import Distribution
+    from longshore.model.measurements import Distribution
     from longshore.reports.statistics import AttemptStatistics, BadputSum, RunStatistics
     from longshore.reports.suggested_requests import RequestAdvice
 

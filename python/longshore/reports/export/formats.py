@@ -16,24 +16,22 @@ from msgspec import structs
 
 from longshore.app.output_file import write_file
 from longshore.app.runs.open_run import OpenRun, map_read_errors
-from longshore.contract.context import log_path
+from longshore.contract.service import log_path
 from longshore.errors import UsageError
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import Cause, JobState
-from longshore.model.suggestions import name_all
-from longshore.model.tasks.file import is_remote
-from longshore.model.tasks.task import DataId
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt
+from longshore.model.report import RunReport
+from longshore.model.states import Cause, JobState
+from longshore.model.tasks import DataId, is_remote
+from longshore.model.wording import format_timestamp, name_all
+from longshore.model.workflow import Request
 from longshore.reports.export.ro_crate import MAX_JOBS, CrateFile, CrateFiles, CrateRun, write_crate
 from longshore.reports.export.wfformat import TracedJob, TracedRun, with_final_job
 from longshore.reports.report import report_run
 from longshore.reports.statistics import AttemptStatistics, RunAttempts, read_attempts, summarize_run_attempts
-from longshore.world.files.file_fingerprint import fingerprint_file
-from longshore.world.runs.archived_runs import archive_of
-from longshore.world.runs.input_files import read_input_files
-from longshore.world.runs.run_directory import read_made_from
+from longshore.rundir.archived_runs import archive_of
+from longshore.rundir.run_directory import read_made_from
+from longshore.rundir.submissions import read_input_files
+from longshore.system.reading import fingerprint_file
 
 # Attempts as comma-separated values: a row each (pure).
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from longshore.model.distribution import Distribution
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import JobState
+from longshore.model.measurements import Distribution
+from longshore.model.report import RunReport
+from longshore.model.states import JobState
 from longshore.reports.statistics import AttemptStatistics
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -14,16 +14,15 @@ import msgspec
 
 from longshore.app.output_file import require_parent, write_error
 from longshore.errors import FilesError
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import RunReport
-from longshore.model.run.states import TERMINAL_STATES, JobState
-from longshore.model.tasks.file import is_remote
-from longshore.model.wording import count_noun
+from longshore.model.event import Attempt
+from longshore.model.report import RunReport
+from longshore.model.states import TERMINAL_STATES, JobState
+from longshore.model.tasks import is_remote
+from longshore.model.wording import count_noun, format_timestamp
 from longshore.reports.documents.document import to_json
 from longshore.reports.export.wfformat import TracedRun, readable
-from longshore.world.files.atomic import atomic_file, create_file, draft_path
-from longshore.world.files.folder import make_folders, move, remove_tree
+from longshore.system.atomic import atomic_file, create_file, draft_path
+from longshore.system.folder import make_folders, move, remove_tree
 
 Entity: TypeAlias = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from longshore.graphs.wfformat import VERSION
-from longshore.model.run.attempt import Attempt
-from longshore.model.run.moment import format_timestamp
-from longshore.model.workflow.request import Request
+from longshore.model.event import Attempt
+from longshore.model.wording import format_timestamp
+from longshore.model.workflow import Request
 from longshore.reports.documents.document import to_json
 
 _NO_TASK: Final = re.compile(r"[^0-9a-zA-Z_.#-]")

@@ -16,15 +16,12 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_erro
 from longshore.app.submit.fingerprint import read_recorded_values
 from longshore.config.merge import PACKAGED_LAYERS
 from longshore.config.secrets import mask_secrets
-from longshore.errors import RunNotFoundError, RunUnreadableError
-from longshore.model.run.picture import Drawing
-from longshore.model.run.report import Failure, JobReport, RunReport, count_failed_jobs
-from longshore.model.run.states import Cause, JobState
-from longshore.model.text_format import failure_text
+from longshore.errors import Origin, RunNotFoundError, RunUnreadableError
+from longshore.model.report import Drawing, Failure, JobReport, RunReport, count_failed_jobs, failure_text
+from longshore.model.states import Cause, JobState
 from longshore.model.values import YamlValue
 from longshore.model.wording import count_noun
-from longshore.model.workflow.request import largest_memory
-from longshore.origin import Origin
+from longshore.model.workflow import largest_memory
 from longshore.reports.draw import draw_label_states
 from longshore.reports.report import report_run
 from longshore.reports.rerun_commands import RerunCommand, rerun_commands

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 from markupsafe import Markup, escape
 
-from longshore.model.run.states import JobState
-from longshore.model.text_format import escape_controls, format_duration, format_size
+from longshore.model.report import escape_controls, format_duration, format_size
+from longshore.model.states import JobState
 from longshore.model.wording import count_noun
 
 # Elements; every attribute and text is escaped.

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from longshore.model.run.picture import Drawing, DrawingNode
-from longshore.model.run.states import JobState
+from longshore.model.report import Drawing, DrawingNode
+from longshore.model.states import JobState
 from longshore.model.wording import count_noun
 from longshore.reports.page.figures import describe_counts, element, figure, number, shown_states
 

@@ -15,13 +15,18 @@ from markupsafe import Markup
 
 from longshore.app.output_file import write_file
 from longshore.app.runs.open_run import OpenRun
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Failure, RunReport, count_failed_jobs
-from longshore.model.run.states import JobState
-from longshore.model.signals import signal_name
-from longshore.model.text_format import failure_text, format_core_time, format_duration, format_size
-from longshore.model.wording import count_noun
-from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.report import (
+    Failure,
+    RunReport,
+    count_failed_jobs,
+    failure_text,
+    format_core_time,
+    format_duration,
+    format_size,
+)
+from longshore.model.states import JobState
+from longshore.model.tasks import collection_paused
+from longshore.model.wording import count_noun, format_moment, signal_name
 from longshore.reports.page.content import LabelRow, RunPage, collect_page, count_failed_attempts, page_of_report
 from longshore.reports.page.figures import (
     Palette,
@@ -43,8 +48,8 @@ from longshore.reports.page.label_graph import MAX_NODES, draw_label_graph, fits
 from longshore.reports.page.timeline import draw_labels, draw_slots, time_range
 from longshore.reports.statistics import AttemptStatistics
 from longshore.reports.suggested_requests import LEAST_RUN_S
-from longshore.world.files.read_file import read_file
-from longshore.world.shipped_files import shipped_path
+from longshore.system.reading import read_file
+from longshore.world.plugins import shipped_path
 
 if TYPE_CHECKING:
     import jinja2

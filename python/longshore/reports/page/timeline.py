@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from longshore.model.text_format import format_duration
+from longshore.model.report import format_duration
 from longshore.reports.page.content import FAILED, RUNNING, UNKNOWN, Spans
 from longshore.reports.page.figures import OTHERS, Palette, element, figure, number
 

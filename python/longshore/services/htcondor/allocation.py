@@ -9,9 +9,7 @@ import msgspec
 
 from longshore.batch.values import BINARY_UNITS, parse_number, parse_size
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB, Allocation, JobSettings
 
 _MEMORY_UNITS: Final = {**BINARY_UNITS, "": MIB}
 _DISK_UNITS: Final = {**BINARY_UNITS, "": 1024}

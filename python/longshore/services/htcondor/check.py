@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from longshore.contract.context import Context, Problem
+from longshore.contract.service import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
-from longshore.model.workflow.attempt_rules import KeepPolicy
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB, JobSettings, KeepPolicy
 from longshore.plan.transform import ignored_requests
 from longshore.services.htcondor.render import transfer
 from longshore.services.htcondor.render.notifier import unset_variables
@@ -25,7 +23,7 @@ from longshore.services.htcondor.render.settings import (
 from longshore.services.htcondor.schedd.ping import machines_like
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 KEY_EFFECTS: Final = {
     "abortOnValue": "the line ABORT-DAG-ON of the node",

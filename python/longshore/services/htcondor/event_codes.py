@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 
 
 class EventType(IntEnum):

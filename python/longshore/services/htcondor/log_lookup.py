@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from longshore.contract.capabilities import LogLocator
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.render import log_names

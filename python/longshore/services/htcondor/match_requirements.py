@@ -10,14 +10,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import Problem
+from longshore.contract.service import Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow.job import Job
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB, Job
+from longshore.rundir.registry import state_folder
 from longshore.services.htcondor.render.settings import SETTINGS_KEY, CondorJobSettings
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.world.processes.query_cache import cached_answer
-from longshore.world.runs.registry import state_folder
+from longshore.system.sharing import cached_answer
 
 _FRESH_S: Final = 60.0
 _REQUIREMENTS: Final = re.compile(r"\s*requirements\s*=\s*(.*)", re.IGNORECASE | re.DOTALL)

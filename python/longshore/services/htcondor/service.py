@@ -32,16 +32,30 @@ from longshore.contract.capabilities import (
     StatusLines,
     Steerable,
 )
-from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
-from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.contract.service import EventSource, ServiceTraits, WmsService
+from longshore.contract.service import (
+    CancelOutcome,
+    Context,
+    EventSource,
+    Intervention,
+    JobSelection,
+    Mark,
+    PingReport,
+    Problem,
+    RemoteRuns,
+    RenderedFile,
+    RestartChanges,
+    RunPaths,
+    RunSearch,
+    ServiceTraits,
+    Unreachable,
+    WmsService,
+)
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import BriefEvent, Event, Finished
-from longshore.model.run.states import JobState
-from longshore.model.run.submission import Submission
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.event import BriefEvent, Event, Finished
+from longshore.model.states import JobState
+from longshore.model.submission import Submission
+from longshore.model.workflow import Allocation, Job, JobSettings
+from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
@@ -50,12 +64,11 @@ from longshore.services.htcondor.schedd import ids
 from longshore.services.htcondor.schedd.address import NAME, WHERE, ScheddAddress, client_of
 from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
-from longshore.world.files.locks import lock_folder
-from longshore.world.host import host_name, user_name
-from longshore.world.runs.run_directory import read_card
+from longshore.system.host import host_name, user_name
+from longshore.system.sharing import lock_folder
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
     from longshore.services.htcondor.events.event_source import LogEventSource
     from longshore.services.htcondor.events.job_phases import JobPhases
 

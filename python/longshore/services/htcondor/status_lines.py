@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.moment import format_moment
+from longshore.model.wording import format_moment
 from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.events import provisioner
 from longshore.services.htcondor.events.dag_jobs import NamedNodes

@@ -9,16 +9,15 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Life, Restarted, Steer
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.locks import lock_folder
-from longshore.world.files.read_file import read_file
-from longshore.world.files.system import files
-from longshore.world.runs.manifests import submission_paths
-from longshore.world.runs.mirrors import read_mirror
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import Life, Restarted, Steer
+from longshore.rundir.run_directory import read_mirror
+from longshore.rundir.submissions import submission_paths
+from longshore.system.atomic import write_atomically
+from longshore.system.files import files
+from longshore.system.reading import read_file
+from longshore.system.sharing import lock_folder
 
 _RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")

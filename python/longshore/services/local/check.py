@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.contract.context import Context, Problem, Site
+from longshore.contract.service import Context, Problem, Site
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging
 from longshore.plan.transform import ignored_requests
 from longshore.services.local.machine import format_amount
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 _IGNORED_SETTINGS: Final = (
     "queue",

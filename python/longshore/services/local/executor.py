@@ -7,20 +7,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from longshore.contract.batch import (
+from longshore.contract.executor import (
     Accepted,
     Batch,
     BatchMember,
+    Executor,
     FindResult,
+    HostBound,
     Limits,
+    NewsWait,
     PollResult,
+    ProcessCleanup,
     Rejected,
+    ResourceProbe,
     SubmitResult,
     Throttled,
+    UnitHolder,
 )
-from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
-from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe, UnitHolder
-from longshore.contract.intervention import CancelOutcome
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
 from longshore.engine.keeper_io.member_orders import limits_order

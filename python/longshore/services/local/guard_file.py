@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.engine.keeper_io.record_lines import RecordLines
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.world.files.locks import is_locked
+from longshore.errors import DECODE_ERRORS
+from longshore.system.sharing import is_locked
 
 _SAME_START_S: Final = 1.0
 """Largest difference of the start times of one process: the keeper reads the clock before the start."""

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.batch import AttemptId, MemberEvent
-from longshore.contract.context import RUN_FOLDER_VARIABLE, RunPaths
+from longshore.contract.executor import AttemptId, MemberEvent
+from longshore.contract.service import RUN_FOLDER_VARIABLE, RunPaths
 from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper.kernel import become_subreaper
@@ -28,23 +28,22 @@ from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE,
 from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.engine.rundir.outer_job import OUTER_VARIABLE
 from longshore.errors import RunUnreadableError
-from longshore.model.run.event import Lost
+from longshore.model.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.reused_attempts import ReusedAttempts
 from longshore.sites.profile import InheritRule, select_inherited
-from longshore.world.files.folder import make_folders
-from longshore.world.host import (
+from longshore.system.folder import make_folders
+from longshore.system.host import (
     boot_id,
     host_name,
     is_same_process,
     process_name,
     processes_with_variable,
 )
-from longshore.world.process_system import processes
-from longshore.world.processes.signals import signal_group, signal_process
+from longshore.system.processes import processes, signal_group, signal_process
 
 _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.keeper_records import (
     ClosedRecord,
     ExitRecord,
@@ -21,11 +21,11 @@ from longshore.engine.keeper_io.keeper_records import (
 )
 from longshore.engine.keeper_io.record_lines import RecordLines
 from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 from longshore.model.wording import count_noun
 from longshore.services.local.guard_file import GuardFile
-from longshore.world.files.locks import is_locked
-from longshore.world.host import boot_id, host_name
+from longshore.system.host import boot_id, host_name
+from longshore.system.sharing import is_locked
 
 
 class KeeperFile:

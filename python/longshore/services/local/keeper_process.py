@@ -11,17 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine import keeper
 from longshore.engine.journal.chain import life_path
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.presence import is_local_file_system
-from longshore.world.files.system import files
-from longshore.world.host import descendants, process_start_s
-from longshore.world.process_system import processes
-from longshore.world.processes.signals import signal_group, signal_process
+from longshore.system.atomic import write_atomically
+from longshore.system.files import files
+from longshore.system.host import descendants, process_start_s
+from longshore.system.processes import processes, signal_group, signal_process
+from longshore.system.reading import is_local_file_system
 
 _START_LIMIT_S: Final = 30.0
 """Seconds a keeper may take to start."""

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from longshore.contract.context import PingReport
+from longshore.contract.service import PingReport
 from longshore.engine.rundir.outer_job import limit_to_outer_job
 from longshore.model.wording import count_noun
+from longshore.rundir.find_run import run_of_this_job
+from longshore.rundir.registry import state_folder
 from longshore.services.local.gpus import named_members
-from longshore.world.host import host_name, physical_memory, usable_cpus
-from longshore.world.processes.detach import choose_detach_method
-from longshore.world.runs.find_run import run_of_this_job
-from longshore.world.runs.registry import state_folder
+from longshore.system.detached import choose_detach_method
+from longshore.system.host import host_name, physical_memory, usable_cpus
 
 _ALLOCATIONS: Final = (
     ("SLURM_JOB_ID", "SLURM_CPUS_ON_NODE"),

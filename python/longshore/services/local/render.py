@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from longshore.contract.context import Context, RenderedFile
+from longshore.contract.service import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.model.workflow.job import Job
+from longshore.model.workflow import Job
 from longshore.plan.job_commands import (
     attempt_log_path,
     fill_attempt,
@@ -25,7 +25,7 @@ from longshore.plan.job_commands import (
 )
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 TABLE = PurePosixPath("wms", "jobs.tsv")
 RUNNER = PurePosixPath("wms", "run-job")

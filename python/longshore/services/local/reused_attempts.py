@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.contract.batch import AttemptId, MemberEvent
-from longshore.contract.context import RunPaths
+from longshore.contract.executor import AttemptId, MemberEvent
+from longshore.contract.service import RunPaths
 from longshore.engine.run.check_records import newest_acceptance
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, recorded_attempts
 

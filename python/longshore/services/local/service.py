@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from longshore.contract.capabilities import LoadReporter
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile
 from longshore.contract.executor import Executor
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, PingReport, Problem, RenderedFile, ServiceTraits
 from longshore.engine.run.engine_service import EngineService
-from longshore.world.host import usable_cpus
+from longshore.system.host import usable_cpus
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.request import Request
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Request, Workflow
 
 
 class LocalService(EngineService, LoadReporter):

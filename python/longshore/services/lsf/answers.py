@@ -13,9 +13,9 @@ import msgspec
 from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
 from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.batch.values import BINARY_UNITS, parse_duration, parse_number, parse_size, plain_lines
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.states import Cause
-from longshore.world.processes.shell import ProgramResult
+from longshore.errors import DECODE_ERRORS
+from longshore.model.states import Cause
+from longshore.system.programs import ProgramResult
 
 # A job that was terminated is in state ``EXIT``, whatever its exit status: the reason says why. A known reason is
 # therefore a state here.

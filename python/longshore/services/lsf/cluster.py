@@ -9,7 +9,7 @@ from typing import Final
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.values import parse_number
-from longshore.contract.inventory import NodeGroup, PartitionState
+from longshore.contract.service import NodeGroup, PartitionState
 from longshore.services.lsf.answers import parse_bytes
 
 

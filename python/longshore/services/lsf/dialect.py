@@ -26,14 +26,13 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.batch.settings import one_of
 from longshore.batch.submit_replies import SubmitReplies
-from longshore.contract.context import Unreachable
-from longshore.contract.inventory import PartitionState
-from longshore.model.workflow.allocation import Allocation
+from longshore.contract.service import PartitionState, Unreachable
+from longshore.model.workflow import Allocation
 from longshore.services.lsf import answers, cluster
 from longshore.services.lsf.answers import STATES, element_id
 from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap, allocation, directives
-from longshore.world.host import user_name
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.host import user_name
+from longshore.system.programs import ProgramResult
 
 FORMATS: Final = ("json", "text")
 """What bjobs is asked to print."""

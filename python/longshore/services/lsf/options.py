@@ -16,8 +16,7 @@ from longshore.batch.settings import node_count, one_of
 from longshore.batch.values import BINARY_UNITS, parse_number
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.lsf.answers import parse_bytes
 
 SERVICE: Final = "lsf"

@@ -8,15 +8,14 @@ import msgspec
 
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
-from longshore.contract.context import Context, PingReport, Problem
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, PingReport, Problem, ServiceTraits
 from longshore.plan.transform import ignored_requests
 from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.options import SERVICE, memory_unit
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 _IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in LSF."""

@@ -22,8 +22,8 @@ from longshore.batch.values import (
     plain_lines,
     seconds_between,
 )
-from longshore.model.run.states import Cause
-from longshore.world.processes.shell import ProgramResult
+from longshore.model.states import Cause
+from longshore.system.programs import ProgramResult
 
 PENDING: Final = "qw"
 HELD: Final = "hqw"

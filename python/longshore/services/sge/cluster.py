@@ -10,7 +10,7 @@ from typing import Final
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.values import parse_number
-from longshore.contract.inventory import PartitionState
+from longshore.contract.service import PartitionState
 from longshore.services.sge.answers import lines_at, parse_bytes, parse_seconds
 
 _CLOSED: Final = "cdsuE"

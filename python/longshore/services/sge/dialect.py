@@ -25,11 +25,10 @@ from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.batch.submit_replies import SubmitReplies
-from longshore.contract.batch import Urgency
-from longshore.contract.context import Unreachable
-from longshore.contract.inventory import PartitionState
+from longshore.contract.executor import Urgency
+from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
+from longshore.model.workflow import Allocation
 from longshore.services.sge import answers, cluster
 from longshore.services.sge.answers import HELD, PENDING, STATES
 from longshore.services.sge.options import (
@@ -43,7 +42,7 @@ from longshore.services.sge.options import (
     slack_s,
     slots_environment,
 )
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 _HOSTS: Final = '$(while read -r host others; do echo "$host"; done < "$PE_HOSTFILE")'
 """Shell for the hosts of a job, the one of its script first; a host has a line for each of its queues (sge_pe(5))."""

@@ -15,12 +15,11 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import fit_line, text_lines, to_list
 from longshore.batch.settings import node_count, one_of
 from longshore.batch.values import parse_number
-from longshore.contract.batch import Urgency
+from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
-from longshore.model.suggestions import name_all
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.wording import name_all
+from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.sge.answers import parse_bytes, parse_seconds, requested
 
 SERVICE: Final = "sge"

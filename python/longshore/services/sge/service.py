@@ -14,12 +14,10 @@ from longshore.batch.pilots.check_packing import pilot_settings
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
-from longshore.contract.context import Context, Problem
-from longshore.contract.inventory import Inventory
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, Inventory, Problem, ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.wording import count_noun
-from longshore.model.workflow.job import Job
+from longshore.model.workflow import Job
 from longshore.plan.transform import ignored_requests
 from longshore.services.sge.answers import lines_at
 from longshore.services.sge.cluster import listed_names, parse_load
@@ -28,7 +26,7 @@ from longshore.services.sge.options import SERVICE, SgeMap
 from longshore.sites.requests import Unmet, unknown_name
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Grid Engine."""

@@ -9,8 +9,8 @@ from typing import Final
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.values import parse_duration, parse_number, parse_size
-from longshore.contract.inventory import Association, NodeGroup, PartitionState, Qos
-from longshore.model.workflow.request import MIB
+from longshore.contract.service import Association, NodeGroup, PartitionState, Qos
+from longshore.model.workflow import MIB
 
 _NONE: Final = frozenset({"(null)", "N/A", ""})
 NODE_FORMAT: Final = "%R|%c|%m|%d|%G|%f|%D|%N"

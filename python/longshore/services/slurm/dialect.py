@@ -23,8 +23,7 @@ from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.node_launchers import StepLauncher
 from longshore.batch.submit_replies import SubmitReplies
-from longshore.contract.context import Unreachable
-from longshore.contract.inventory import PartitionState
+from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.values import YamlValue
 from longshore.services.slurm import answers, cluster
 from longshore.services.slurm.options import (
@@ -43,7 +42,7 @@ from longshore.services.slurm.options import (
 )
 from longshore.services.slurm.script import buffer_lines, directives, insert_buffer_lines, refuse_buffer_lines
 from longshore.services.slurm.states import STATES
-from longshore.world.processes.shell import ProgramResult
+from longshore.system.programs import ProgramResult
 
 _TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""

@@ -21,12 +21,11 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import to_list
 from longshore.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.batch.values import parse_size as parse_amount
-from longshore.contract.batch import Urgency
+from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
-from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request
 from longshore.services.slurm.cluster import parse_time_limit
 
 COMPONENT_NAMES: Final = (

@@ -9,8 +9,7 @@ from longshore.batch.backend_options import BackendOption, describe_options, par
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
-from longshore.contract.context import Context, Problem
-from longshore.contract.service import ServiceTraits
+from longshore.contract.service import Context, Problem, ServiceTraits
 from longshore.errors import ConfigError
 from longshore.plan.transform import ignored_requests
 from longshore.services.slurm.cluster import parse_load
@@ -18,7 +17,7 @@ from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import component_count
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 # The options are those of open-lmake's page "Slurm backend".
 

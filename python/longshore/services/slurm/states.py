@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from longshore.batch.jobs import StateTable
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 
 # Reasons of waiting that do not pass by themselves, and the change that mends each. The list of all reasons is
 # https://slurm.schedmd.com/job_reason_codes.html. A reason is in the table if waiting cannot clear it: the

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from longshore.errors import FilesError, GraphError
-from longshore.origin import Origin
-from longshore.world.files.atomic import atomic_file
+from longshore.errors import FilesError, GraphError, Origin
+from longshore.system.atomic import atomic_file
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BUFFER_B: Final = 1 << 20

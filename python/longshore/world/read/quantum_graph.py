@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
-from longshore.errors import FilesError, GraphError, PreparationError
+from longshore.errors import DECODE_ERRORS, FilesError, GraphError, Origin, PreparationError
 from longshore.graphs.quantum_graph import HEADER_VERSION, LabelQuanta, QuantumGraphRecord, decode_thin_graph
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.origin import Origin
 
 if TYPE_CHECKING:
     import zipfile

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from longshore.config.lint import add_intended_keys
 from longshore.config.merge import Layer, LayerRank, Node, nest, overlay, plain_map, with_origin
 from longshore.config.search import is_delimited
-from longshore.errors import ConfigError, UsageError
+from longshore.errors import ConfigError, Origin, UsageError
 from longshore.model.values import YamlValue
 from longshore.model.wording import is_utf8, quote_value
-from longshore.origin import Origin
 from longshore.world.read.yaml_text import parse_yaml
 
 

@@ -15,14 +15,12 @@ import msgspec
 import yaml
 
 from longshore.config.merge import LayerRank, Node, drop_deleted_keys, overlay, plain_map
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
-from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
-from longshore.world.host import system_folders, user_folder
-from longshore.world.plugins import SERVICES, SITES, Plugin, all_plugins, built_in_plugins
+from longshore.system.host import system_folders, user_folder
+from longshore.world.plugins import SERVICES, SITES, Plugin, all_plugins, built_in_plugins, shipped_path
 from longshore.world.read.yaml_includes import SourceFile, load_layers
-from longshore.world.shipped_files import shipped_path
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
 _TOP_LEVEL_KEY = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from longshore.errors import LongshoreError
-from longshore.origin import Origin
+from longshore.errors import LongshoreError, Origin
 from longshore.world.read.yaml_text import compose_nodes, key_places
 
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")

@@ -14,9 +14,8 @@ from longshore.config.lint import add_intended_keys
 from longshore.config.merge import Layer, LayerRank, Node, nest
 from longshore.config.schema import Finding
 from longshore.config.templates import expand_env
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 from longshore.world.read.yaml_text import MAX_DEPTH, MAX_NODES, SizedTree, read_document
 
 _INCLUDE_KEY: Final = "includeConfigs"

@@ -12,9 +12,8 @@ import yaml
 from longshore.config.merge import LayerRank, Marker, Node, YamlScalar
 from longshore.config.schema import Finding
 from longshore.config.yaml11 import check_comment, check_key_signs, check_signs, check_unquoted_word
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
-from longshore.origin import Origin
 from longshore.world.read.yaml_errors import LINE_END, explain_syntax_error
 
 try:

@@ -11,9 +11,9 @@ import pytest
 from tests.command import Cli
 from tests.services.htcondor.bps.submit_directories import CALIB, COADD, copied
 
+from longshore.rundir.registry import read_entries
+from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.bps.mirror import mirror_directory
-from longshore.world.runs.registry import read_entries
-from longshore.world.runs.run_directory import read_card
 
 STATES = {
     "finished": ("SUCCEEDED", {"SUCCEEDED": 8}),

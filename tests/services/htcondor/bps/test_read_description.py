@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.bps.submit_directories import CALIB, DATA
 
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 from longshore.services.htcondor.bps.read_description import parse_description, read_description
 
 

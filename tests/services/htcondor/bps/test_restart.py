@@ -8,9 +8,9 @@ import pytest
 from tests.services.htcondor.bps.submit_directories import copied
 
 from longshore.app.runs.open_run import open_run
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, SubmissionUncertainError
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.reports.report import report_run
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.bps.restart import restart_directory

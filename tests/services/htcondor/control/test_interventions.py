@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 from tests.disk import room_for
 
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import Intervention, JobSelection
+from longshore.contract.service import Intervention, JobSelection, RunPaths
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import FORMAT, Life, Steer
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import FORMAT, Life, Steer
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobSettings, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.services.htcondor.control import not_in_queue
 from longshore.services.htcondor.control.interventions import cancel_jobs, cancel_run, intervene, unreached_notes
 from longshore.services.htcondor.schedd.client import CondorClient
@@ -30,7 +28,7 @@ from longshore.services.htcondor.submission_record import (
     update_interventions,
     write_submissions,
 )
-from longshore.world.files.atomic import create_file
+from longshore.system.atomic import create_file
 
 
 class _Schedd(CondorClient):

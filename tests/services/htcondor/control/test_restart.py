@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import job
 
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import JobSelection, RestartChanges
+from longshore.contract.service import JobSelection, RestartChanges, RunPaths
 from longshore.errors import SubmissionRefusedError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
-from longshore.model.run.states import Cause
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
+from longshore.model.states import Cause
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Request, Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.services.htcondor.control.restart import plan_restart
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.submission.submit_dag import DagRestart
-from longshore.world.files.atomic import create_file
+from longshore.system.atomic import create_file
 
 SIZE = 4
 """Of the run: 'a', 'c' beside it, 'b' behind 'a', and the final job, in this order."""

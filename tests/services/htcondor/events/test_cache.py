@@ -16,7 +16,7 @@ from longshore.services.htcondor.events.cache import (
     read_state,
     write_state,
 )
-from longshore.world.files.locks import is_locked
+from longshore.system.sharing import is_locked
 
 
 def test_state_is_read_back_until_it_is_cleared(tmp_path: Path) -> None:

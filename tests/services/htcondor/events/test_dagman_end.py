@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import FORMAT, Life
+from longshore.contract.service import RunPaths
+from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import ServiceError, UnreachableError
-from longshore.model.run.event import FORMAT, Life
+from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.schedd.client import CondorClient

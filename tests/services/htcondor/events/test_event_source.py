@@ -12,14 +12,11 @@ import msgspec
 import pytest
 from tests.disk import room_for
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import RunPaths, StaleMarkError, Unreachable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
-from longshore.model.lines.json_line import encode_line
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import (
+from longshore.model.event import (
     FORMAT,
     AttemptSucceeded,
     BriefEvent,
@@ -31,11 +28,12 @@ from longshore.model.run.event import (
     Restarted,
     Steer,
 )
-from longshore.model.run.states import JobState
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.job_groups import JobGroup, Ordering
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.json_lines import encode_line
+from longshore.model.states import JobState
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Job, JobGroup, JobSettings, Ordering, Workflow
+from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.run_directory import read_waiting
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.cache import lock_cache, read_state
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
@@ -51,9 +49,8 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.atomic import create_file, write_atomically
-from longshore.world.files.locks import is_locked
-from longshore.world.runs.run_directory import read_waiting
+from longshore.system.atomic import create_file, write_atomically
+from longshore.system.sharing import is_locked
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 OVER = """\

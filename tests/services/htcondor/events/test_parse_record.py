@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 from longshore.services.htcondor.events.parse_record import parse_hold, parse_memory, parse_termination
 
 USAGE = b"""Job terminated.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.contract.context import RunPaths
-from longshore.model.run.event import Event, Life
+from longshore.contract.service import RunPaths
+from longshore.model.event import Event, Life
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -12,7 +12,7 @@ from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, O
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Ended, Started
+from longshore.model.event import AttemptSucceeded, BriefEvent, Ended, Started
 from longshore.reports.attempts import AttemptCollector
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG, RecordedRun
 
-from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry, Started, Steer
-from longshore.model.run.states import Cause, JobState
+from longshore.model.event import Deleted, Ended, Failed, Lost, Retry, Started, Steer
+from longshore.model.states import Cause, JobState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import UserLog

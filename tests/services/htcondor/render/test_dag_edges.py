@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Implementation, JobGroup, Ordering, Workflow
 from longshore.services.htcondor.render.dag_edges import find_edges
 from longshore.services.htcondor.submission.parse_dag import parse_dag
 

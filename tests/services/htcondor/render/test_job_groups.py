@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.services.htcondor.rendering import context, job
 
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Workflow
 from longshore.services.htcondor.render.job_groups import JobGrouper, program_line
 
 

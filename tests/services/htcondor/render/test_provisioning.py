@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Workflow
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.submission.parse_dag import parse_dag
 

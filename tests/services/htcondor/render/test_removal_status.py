@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from tests.services.htcondor.rendering import context, job
 
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import JobRules, RetryOn
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import JobRules, RetryOn, Workflow
 from longshore.services.htcondor.render.removal_status import TEXT
 from longshore.services.htcondor.render.render import render
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from longshore.engine.policy.retry import RetryRules
-from longshore.model.workflow.attempt_rules import Backoff, RetryOn
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB, Backoff, RetryOn
 from longshore.services.htcondor.render.retry_expressions import (
     MACROS,
     RetryInputs,

@@ -8,11 +8,9 @@ import msgspec
 import pytest
 from tests.services.htcondor.rendering import context, rendered
 
-from longshore.contract.context import RunPaths
-from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
+from longshore.contract.service import RunPaths
+from longshore.model.tasks import Dag, File
+from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.render import transfer
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import UnreachableError
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.schedd.ids import CondorId

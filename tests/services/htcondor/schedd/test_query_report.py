@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.query_report import build_report, state_of
 

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from tests.doors import replace_calls
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import UnreachableError
-from longshore.model.run.event import FORMAT, Life
-from longshore.model.run.submission import RunIdentity
+from longshore.model.event import FORMAT, Life
+from longshore.model.submission import RunIdentity
+from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.submission.recover import resolve_submission, submission_constraint
 from longshore.services.htcondor.submission_record import (
@@ -22,8 +23,7 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.system import files
-from longshore.world.runs.run_directory import write_card
+from longshore.system.files import files
 
 
 class _Schedd(CondorClient):

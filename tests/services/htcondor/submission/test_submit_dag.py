@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError, UnreachableError
-from longshore.model.lines.workflow_codec import workflow_lines
-from longshore.model.run.event import Restarted
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.event import Restarted
+from longshore.model.submission import RunIdentity
+from longshore.model.tasks import Dag
+from longshore.model.workflow import Workflow
+from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.scripts import task_record_path
+from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.schedd.errors import to_error
 from longshore.services.htcondor.submission.submit_dag import DagRestart, submit_run
 from longshore.services.htcondor.submission_record import read_submissions, write_submissions
-from longshore.world.files.atomic import create_file
-from longshore.world.runs.run_directory import write_card
+from longshore.system.atomic import create_file
 
 
 class _Schedd(CondorClient):

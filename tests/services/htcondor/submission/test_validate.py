@@ -11,9 +11,8 @@ import pytest
 from tests.services.htcondor.rendering import context, job, rendered, some_of_everything
 
 from longshore.errors import SubmissionRefusedError
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.request import MIB, Request
-from longshore.model.workflow.workflow import Workflow
+from longshore.model.tasks import Dag
+from longshore.model.workflow import MIB, Request, Workflow
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.submission.validate import validate_dag
 

@@ -11,8 +11,8 @@ from longshore.batch.pilots.pool.dispatch_policy import PilotView, RunTimes, Wai
 from longshore.batch.pilots.pool.pilot_state import HandedAttempt, PilotId, PilotState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkQueue
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import AttemptId, MemberEvent
-from longshore.model.run.event import Started
+from longshore.contract.executor import AttemptId, MemberEvent
+from longshore.model.event import Started
 
 _MOST_OVER: Final = 10_000
 """Ended attempts that are remembered for `PilotPool.find`."""

@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.keeper_records import ExitRecord, ReapingRecord, StartRecord
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 
 
 class PilotBegun(msgspec.Struct, frozen=True, tag_field="r", tag="pilot"):

@@ -22,7 +22,7 @@ from longshore.batch.pilots.pool.pilot_records import (
     PilotClosed,
     PilotNews,
 )
-from longshore.contract.batch import AttemptId, MemberEvent
+from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.engine.keeper_io.keeper_records import (
     ExitRecord,
     ReapingRecord,
@@ -31,7 +31,7 @@ from longshore.engine.keeper_io.keeper_records import (
     exit_event,
     start_event,
 )
-from longshore.model.run.event import Lost
+from longshore.model.event import Lost
 
 PilotId: TypeAlias = tuple[int, int]
 """Number of an allocation, from 1, and of the node in it, from 0."""

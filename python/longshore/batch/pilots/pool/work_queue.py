@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.batch import AttemptId
+from longshore.contract.executor import AttemptId
 
 MAX_LINE_B: Final = 256 * 1024
 """Bytes of a line of orders, which a pilot reads as a whole."""

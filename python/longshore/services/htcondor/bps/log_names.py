@@ -11,12 +11,11 @@ from typing import Final
 import msgspec
 
 from longshore.contract.capabilities import LogLocator
-from longshore.contract.context import RunPaths
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.read_file import read_file
+from longshore.system.atomic import write_atomically
+from longshore.system.reading import read_file
 
 _NAMES: Final = PurePosixPath("wms", "logs.json")
 _CLUSTER: Final = re.compile(r"\$\(Cluster(?:Id)?\)", re.IGNORECASE)

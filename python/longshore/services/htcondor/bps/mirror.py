@@ -14,25 +14,31 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.errors import FilesError, RunNotFoundError
-from longshore.model.lines.json_line import encode_line
-from longshore.model.lines.workflow_codec import FORMAT, StoredJob, WorkflowHeader
-from longshore.model.run.submission import RunIdentity
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.job_groups import StoredGroup, StoredOrdering
+from longshore.model.json_lines import encode_line
+from longshore.model.submission import RunIdentity
+from longshore.model.workflow import JobSettings, StoredGroup, StoredOrdering
+from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
+from longshore.rundir.registry import reserve_id
+from longshore.rundir.run_directory import (
+    Mirror,
+    make_mirror_folders,
+    mirror_of,
+    read_card,
+    read_mirror,
+    write_card,
+    write_mirror,
+)
 from longshore.services.htcondor.bps.log_names import write_log_names
 from longshore.services.htcondor.bps.read_dag import BpsDag, BpsGroup, read_dag
 from longshore.services.htcondor.bps.read_description import BpsDescription, read_description
 from longshore.services.htcondor.bps.submissions import update_submissions
 from longshore.services.htcondor.schedd.address import NAME
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import remove_tree
-from longshore.world.files.locks import lock_folder
-from longshore.world.files.read_file import open_stream
-from longshore.world.runs.mirrors import Mirror, make_mirror_folders, mirror_of, read_mirror, write_mirror
-from longshore.world.runs.registry import reserve_id
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import remove_tree
+from longshore.system.reading import open_stream
+from longshore.system.sharing import lock_folder
 
 _VERSION: Final = 1
 _FORMAT: Final = 1

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from longshore.errors import RunUnreadableError
-from longshore.world.files.read_file import read_file
+from longshore.system.reading import read_file
 
 _NODE: Final = re.compile(r'(JOB|FINAL)\s+(\S+)\s+"?([^"\s]+)"?(?:\s+DIR\s+"?([^"\s]+)"?)?(\s+NOOP\b)?', re.IGNORECASE)
 _GROUP: Final = re.compile(r'SUBDAG\s+EXTERNAL\s+(\S+)\s+"?([^"\s]+)"?(?:\s+DIR\s+"?([^"\s]+)"?)?', re.IGNORECASE)

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.workflow.request import MIB, Request
-from longshore.world.files.read_file import read_file
+from longshore.model.workflow import MIB, Request
+from longshore.system.reading import read_file
 
 _NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
 _FIRST_MEMORY: Final = re.compile(r"max\(\{\s*(\d{1,12})")

@@ -8,17 +8,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges, RunPaths
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.submission.dag_info import write_dag_info
 from longshore.services.htcondor.submission_record import DagSubmission, read_submissions
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders, move
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.run_directory import read_card
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders, move
+from longshore.system.reading import read_file
 
 _RESCUE: Final = re.compile(r"\.rescue(\d{3})$", re.ASCII)
 _MOVED: Final = (

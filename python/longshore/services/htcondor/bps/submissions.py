@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import PLAIN_FORMAT, Life, Restarted
-from longshore.model.run.submission import Submission
+from longshore.errors import DECODE_ERRORS
+from longshore.model.event import PLAIN_FORMAT, Life, Restarted
+from longshore.model.submission import Submission
+from longshore.rundir.run_directory import read_card, read_owner, user_name_of, write_card
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_reader import UserLog
@@ -30,9 +31,7 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.read_file import read_file
-from longshore.world.runs.owner import read_owner, user_name_of
-from longshore.world.runs.run_directory import read_card, write_card
+from longshore.system.reading import read_file
 
 _BACKUP: Final = re.compile(r"\d{3,6}", re.ASCII)
 

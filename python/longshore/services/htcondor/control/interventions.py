@@ -7,11 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection
+from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import Steer
+from longshore.model.event import Steer
 from longshore.services.htcondor.control import not_in_queue, queue_constraints
 from longshore.services.htcondor.event_codes import CANCEL_REASON
 from longshore.services.htcondor.node_names import FINAL_NODE
@@ -23,7 +22,7 @@ from longshore.services.htcondor.submission_record import (
     SubmissionRecord,
     update_interventions,
 )
-from longshore.world.host import user_name
+from longshore.system.host import user_name
 
 _GONE_S: Final = 20.0
 """Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""

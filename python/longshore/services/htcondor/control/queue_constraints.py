@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.services.htcondor.node_names import BPS_FINAL_NODE, FINAL_NODE
 from longshore.services.htcondor.schedd.client import CondorClient, quoted

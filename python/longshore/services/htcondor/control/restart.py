@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.contract.intervention import RestartChanges
+from longshore.contract.service import RestartChanges, RunPaths
 from longshore.engine.policy.change_request import change_request
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
@@ -21,19 +20,18 @@ from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import make_set_events
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import Ended, Event, Restarted, Steer
-from longshore.model.run.states import Cause
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.event import Ended, Event, Restarted, Steer
+from longshore.model.states import Cause
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.plan.job_commands import full_command, names_attempt
+from longshore.rundir.submissions import read_changed_jobs
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render.submit_description import STARTED
 from longshore.services.htcondor.submission.submit_dag import APPEND, DagRestart
 from longshore.services.htcondor.submission_record import DagSubmission, newest_folder
-from longshore.world.host import user_name
-from longshore.world.runs.job_maps import read_changed_jobs
+from longshore.system.host import user_name
 
 _MACROS: Final[Mapping[str, str]] = {
     "requestCpus": "cpus",

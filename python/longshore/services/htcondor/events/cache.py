@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.errors import DECODE_ERRORS
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.folder import make_folders, remove_file
-from longshore.world.files.locks import take_lock
-from longshore.world.files.read_file import read_file
+from longshore.system.atomic import write_atomically
+from longshore.system.folder import make_folders, remove_file
+from longshore.system.reading import read_file
+from longshore.system.sharing import take_lock
 
 FORMAT: Final = 2
 _STATE: Final = "state"

@@ -10,20 +10,17 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from longshore.contract.context import Mark, RunPaths
-from longshore.contract.service import StaleMarkError
+from longshore.contract.service import Mark, RunPaths, StaleMarkError
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.workflow_codec import WorkflowHeader
-from longshore.model.run.event import Event, Steer
-from longshore.model.run.job_map import JobMap, translate_events
-from longshore.model.run.states import JobState, state_of_run
-from longshore.model.workflow.request import Request
+from longshore.model.event import Event, JobMap, Steer, translate_events
+from longshore.model.states import JobState, state_of_run
+from longshore.model.workflow import Request
+from longshore.model.workflow_lines import WorkflowHeader
+from longshore.rundir.submissions import read_job_maps, read_manifest
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.submission_record import DagSubmission
-from longshore.world.runs.job_maps import read_job_maps
-from longshore.world.runs.manifests import read_manifest
 
 _MAX_DIGITS: Final = 9
 """Digits of the largest number of a job."""

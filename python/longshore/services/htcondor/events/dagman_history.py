@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import LongshoreError, UnreachableError
 from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd

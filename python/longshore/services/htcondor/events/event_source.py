@@ -14,9 +14,8 @@ from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.contract.context import Mark, RunPaths, Unreachable
-from longshore.contract.service import StaleMarkError
-from longshore.contract.wait_reasons import WaitReasons
+from longshore.contract.executor import WaitReasons
+from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import read_since
 from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
@@ -25,13 +24,13 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.json_line import encode_line
-from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
-from longshore.model.run.input_files import REUSED_BATCH
-from longshore.model.run.states import JobState
-from longshore.model.workflow.collection_pause import collection_paused
+from longshore.errors import DECODE_ERRORS, RunUnreadableError
+from longshore.model.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
+from longshore.model.json_lines import encode_line
+from longshore.model.states import JobState
+from longshore.model.submission import REUSED_BATCH
+from longshore.model.tasks import collection_paused
+from longshore.rundir.run_directory import is_own_run, write_waiting
 from longshore.services.htcondor.events.cache import (
     FORMAT,
     ReadState,
@@ -58,9 +57,7 @@ from longshore.services.htcondor.submission_record import (
     dagman_out,
     node_logs,
 )
-from longshore.world.files.atomic import open_to_append, truncate_file
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.run_directory import write_waiting
+from longshore.system.atomic import open_to_append, truncate_file
 
 _FOLDER: Final = "htcondor"
 _UNCACHED: Final = "unkept:"

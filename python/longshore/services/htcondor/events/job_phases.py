@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.model.run.states import Cause
+from longshore.model.states import Cause
 from longshore.services.htcondor.events.parse_record import Hold
 from longshore.services.htcondor.events.provisioner import ProvisionerState
 

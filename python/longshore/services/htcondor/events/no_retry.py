@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
-from longshore.model.run.event import Ended, Failed
-from longshore.model.run.states import Cause
+from longshore.model.event import Ended, Failed
+from longshore.model.states import Cause
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.parse_record import AttemptEnd
 

@@ -16,14 +16,13 @@ import msgspec
 
 from longshore.engine.policy.output_rules import judge_outputs, parse_findings
 from longshore.errors import RunUnreadableError
-from longshore.model.run.event import Ended
-from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.model.event import Ended
+from longshore.model.workflow import OutputCheck
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.parse_record import UNMET_OUTPUT
 from longshore.services.htcondor.render.log_names import log_paths
-from longshore.world.files.log_tail import read_tail
-from longshore.world.files.read_file import read_with_status
+from longshore.system.reading import read_tail, read_with_status
 
 OUTPUT_RECORDS: Final = PurePosixPath("wms", "outputs")
 """Folder of a run directory with a record per success that left an output stale or empty: ``<cluster>.<start>``."""

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import MIB
+from longshore.model.states import Cause
+from longshore.model.workflow import MIB
 from longshore.services.htcondor.event_codes import CANCEL_REASON, cause_of_hold
 
 _MAX_DIGITS: Final = 9

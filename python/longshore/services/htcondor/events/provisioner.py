@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.moment import format_moment
-from longshore.model.run.states import JobState
+from longshore.model.states import JobState
+from longshore.model.wording import format_moment
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record
 from longshore.services.htcondor.events.log_reader import Record

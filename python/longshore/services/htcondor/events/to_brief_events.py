@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from longshore.model.run.event import AttemptSucceeded, BriefEvent, Event
+from longshore.model.event import AttemptSucceeded, BriefEvent, Event
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record
 from longshore.services.htcondor.events.log_reader import UserLog

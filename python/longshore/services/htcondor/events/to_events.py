@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.event import (
+from longshore.model.event import (
     Deleted,
     Ended,
     Event,
@@ -24,8 +24,8 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.states import Cause
-from longshore.model.workflow.request import Request
+from longshore.model.states import Cause
+from longshore.model.workflow import Request
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record, provisioner
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries

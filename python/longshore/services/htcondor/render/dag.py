@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from longshore.contract.context import Context
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import Request
+from longshore.contract.service import Context
+from longshore.model.workflow import JobSettings, Request
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render import log_names, notifier, quoting, removal_status, submit_description
 from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
@@ -24,7 +23,7 @@ from longshore.services.htcondor.render.submit_description import SubmitDescript
 from longshore.services.htcondor.submission_record import OVERRIDES
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 CONFIG: Final = "dagman.conf"
 FINAL_SCRIPT: Final = "final-status"

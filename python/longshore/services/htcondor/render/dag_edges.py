@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.model.workflow.job_groups import Barrier, find_barriers, number_jobs
+from longshore.model.workflow import Barrier, find_barriers, number_jobs
 from longshore.services.htcondor.node_names import JOIN_NODE
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 NOOP_DESCRIPTION: Final = "d_none"
 """Submit description of nodes without a job."""

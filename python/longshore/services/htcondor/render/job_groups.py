@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.contract.context import Context
-from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import Job, JobSettings, shared_parts_key
-from longshore.model.workflow.request import Request
+from longshore.contract.service import Context
+from longshore.model.tasks import Command
+from longshore.model.workflow import Job, JobSettings, Request, shared_parts_key
 from longshore.plan.job_commands import (
     add_launcher,
     add_setup,
@@ -30,7 +29,7 @@ from longshore.services.htcondor.render.output_words import OutputWords
 from longshore.services.htcondor.render.transfer import TransferLists
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 _ENV: Final = "/usr/bin/env"
 """Finds a program in ``PATH``, as a shell does; HTCondor needs the path of the executable."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from longshore.contract.context import file_name
+from longshore.contract.service import file_name
 
 JOBS_PER_FOLDER: Final = 500
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,.~^-]{1,150}", re.ASCII)

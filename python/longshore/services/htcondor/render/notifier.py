@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final
 
-from longshore.contract.context import Context
+from longshore.contract.service import Context
 from longshore.engine.run.notifier_process import notifier_command
 from longshore.services.htcondor.render import quoting
 from longshore.services.htcondor.render.settings import getenv

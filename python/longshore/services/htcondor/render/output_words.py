@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longshore.engine.job_wrapper import output_words
-from longshore.model.tasks.file import is_remote
-from longshore.model.workflow.attempt_rules import OutputCheck
-from longshore.model.workflow.job import Job
+from longshore.model.tasks import is_remote
+from longshore.model.workflow import Job, OutputCheck
 from longshore.services.htcondor.render import quoting
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 
 class OutputWords:

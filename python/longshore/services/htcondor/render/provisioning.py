@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.quantities import parse_bool
-from longshore.contract.context import Context
+from longshore.contract.service import Context
 from longshore.errors import ConfigError
 from longshore.services.htcondor.render import quoting
 from longshore.services.htcondor.render.settings import getenv, run_value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow import JobSettings
 
 SCRIPT: Final = "removed-status"
 NO_RETRY: Final = 201

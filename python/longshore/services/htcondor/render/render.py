@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from longshore.contract.context import Context, RenderedFile
+from longshore.contract.service import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.tasks import collection_paused
 from longshore.services.htcondor.render import dag, log_names, notifier, provisioning, removal_status, transfer
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT, has_barrier_scripts
 from longshore.services.htcondor.render.output_words import has_checked_outputs
@@ -19,7 +19,7 @@ from longshore.services.htcondor.render.settings import dagman_settings
 from longshore.services.htcondor.submission_record import DAG, OVERRIDES
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 FOLDER: Final = PurePosixPath("wms")
 CONFIG: Final = FOLDER / dag.CONFIG

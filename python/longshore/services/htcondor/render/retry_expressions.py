@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from longshore.engine.policy.retry import UNSTARTABLE, RetryRules
-from longshore.model.workflow.request import MIB
+from longshore.model.workflow import MIB
 from longshore.services.htcondor.event_codes import BY_HAND
 
 OOM_SUBCODE: Final = 34

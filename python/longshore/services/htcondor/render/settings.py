@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.quantities import parse_bool
-from longshore.contract.context import Context
+from longshore.contract.service import Context
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.values import YamlValue
-from longshore.model.workflow.job import JobSettings
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
+from longshore.model.workflow import JobSettings
 from longshore.services.htcondor.render import quoting
 from longshore.sites.profile import is_excluded
 

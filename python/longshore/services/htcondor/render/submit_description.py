@@ -8,11 +8,10 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import Context
+from longshore.contract.service import Context
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.plan.job_commands import (
     GPU_RESOURCES,
     SHELL,

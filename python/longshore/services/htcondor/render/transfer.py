@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.contract.context import Context, Problem
-from longshore.model.tasks.file import File
-from longshore.model.workflow.job import Job
+from longshore.contract.service import Context, Problem
+from longshore.model.tasks import File
+from longshore.model.workflow import Job
 
 if TYPE_CHECKING:
-    from longshore.model.workflow.workflow import Workflow
+    from longshore.model.workflow import Workflow
 
 REMOTE_RUN_DIR: Final = "."
 """Path of the run directory on the machine."""

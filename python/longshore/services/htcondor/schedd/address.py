@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.contract.service import RunPaths
+from longshore.errors import DECODE_ERRORS
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.world.files.atomic import write_atomically
-from longshore.world.files.read_file import read_file
+from longshore.system.atomic import write_atomically
+from longshore.system.reading import read_file
 
 NAME: Final = "htcondor"
 """Name of the service."""

@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from longshore.contract.context import Unreachable
+from longshore.contract.service import Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
 from longshore.services.htcondor.schedd.bindings import load_bindings, silence_stdout, version_error, version_number
 from longshore.services.htcondor.schedd.errors import map_errors
-from longshore.world.files.read_file import read_file
+from longshore.system.reading import read_file
 
 Ad: TypeAlias = Mapping[str, str | int | float | bool]
 """Values of a ClassAd, without undefined ones."""

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from longshore.contract.context import PingReport
+from longshore.contract.service import PingReport
 from longshore.errors import ConfigError, ServiceError, UnreachableError
-from longshore.model.user_regex import RegexError, compile_regex
-from longshore.model.workflow.request import MIB
+from longshore.model.values import RegexError, compile_regex
+from longshore.model.workflow import MIB
 from longshore.services.htcondor.schedd.address import NAME
 from longshore.services.htcondor.schedd.bindings import version_error
 from longshore.services.htcondor.schedd.client import Ad, CondorClient
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.system.host import CpuLimitError, cpu_limit
 
 _MATCH_S: Final = 5.0
 """Processor time in which the names of all machines must be matched."""

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.intervention import CancelOutcome
-from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.contract.service import CancelOutcome, RemoteRuns, RunPaths, RunSearch, Unreachable
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UsageError
-from longshore.model.run.report import RunReport
+from longshore.model.report import RunReport
 from longshore.services.htcondor.schedd.client import CLOCKS_S, Ad, CondorClient, quoted
 from longshore.services.htcondor.schedd.ids import CondorId, parse_id
 from longshore.services.htcondor.schedd.query_report import DAGMAN_ATTRIBUTES, JOB_ATTRIBUTES, build_report

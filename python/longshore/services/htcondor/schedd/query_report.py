@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from longshore.model.run.moment import format_moment
-from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.states import JobState
+from longshore.model.report import JobReport, RunReport
+from longshore.model.states import JobState
+from longshore.model.wording import format_moment
 from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.ids import format_id

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.services.htcondor.schedd.client import DagmanJob
-from longshore.world.files.atomic import write_atomically
+from longshore.system.atomic import write_atomically
 
 
 def write_dag_info(path: Path, dagman: DagmanJob, attributes: Mapping[str, str], *, below: Path) -> None:

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
+from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob, quoted
 from longshore.services.htcondor.submission.dag_info import write_dag_info
 from longshore.services.htcondor.submission_record import (
@@ -18,8 +19,7 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.folder import move, remove_empty_folder, remove_file
-from longshore.world.runs.run_directory import read_card
+from longshore.system.folder import move, remove_empty_folder, remove_file
 
 
 def resolve_submission(run: RunPaths, client: CondorClient, record: SubmissionRecord) -> SubmissionRecord:

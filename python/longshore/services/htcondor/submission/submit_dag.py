@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import RunPaths
+from longshore.contract.service import RunPaths
 from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import (
@@ -22,7 +22,9 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.model.run.event import PLAIN_FORMAT, Life, Restarted, Steer
+from longshore.model.event import PLAIN_FORMAT, Life, Restarted, Steer
+from longshore.rundir.run_directory import read_card
+from longshore.rundir.submissions import newest_submission
 from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag import CONFIG
 from longshore.services.htcondor.render.log_names import log_folder, subfolder
@@ -41,11 +43,9 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.atomic import atomic_file, write_atomically
-from longshore.world.files.folder import make_folders, move
-from longshore.world.host import boot_id, host_name
-from longshore.world.runs.manifests import newest_submission
-from longshore.world.runs.run_directory import read_card
+from longshore.system.atomic import atomic_file, write_atomically
+from longshore.system.folder import make_folders, move
+from longshore.system.host import boot_id, host_name
 
 _RESCUE: Final = "run.dag.rescue001"
 APPEND: Final = "APPEND "

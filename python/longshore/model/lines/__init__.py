@@ -1,1 +1,0 @@
-"""Encoding of records as JSON Lines, and decoding."""

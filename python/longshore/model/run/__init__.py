@@ -1,1 +1,0 @@
-"""Records of a run: submissions, attempts, events, states, reports, run-time history."""

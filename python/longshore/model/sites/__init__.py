@@ -1,1 +1,0 @@
-"""Records about sites: their state between runs, and why a run is at its site."""

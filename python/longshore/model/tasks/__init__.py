@@ -1,1 +1,0 @@
-"""Tasks, the files they use, and clusters of them."""

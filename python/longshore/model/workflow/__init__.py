@@ -1,1 +1,0 @@
-"""Workflows: jobs, their requests, attempt rules, and barriers between job groups."""

@@ -1,0 +1,1 @@
+"""Runs on disk, and what the user's state folder knows of them."""

@@ -1,1 +1,0 @@
-"""Archives of directories: their names, and their format."""

@@ -1,1 +1,0 @@
-"""Atomic writes, locks, permissions, links, and the presence and fingerprints of files."""

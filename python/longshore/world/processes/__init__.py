@@ -1,1 +1,0 @@
-"""Programs, processes, background calls, and caches and rate limits that processes share."""

@@ -1,1 +1,0 @@
-"""Run directories, and the user's state directory: the registry, claims and label histories."""
