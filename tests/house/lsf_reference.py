@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
-from longshore.batch.ping.ping import MISSING_INFORMATION
+from longshore.batch.ping import MISSING_INFORMATION
 from longshore.batch.settings import KIT_KEYS
 from longshore.config.retries import LSF_STATES
 from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS

@@ -15,11 +15,10 @@ from tests.live.sge_pools import PROGRAMS, SgePool
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect
-from longshore.batch.pilots.allocations import AllocationNews
+from longshore.batch.pilots.allocation import AllocationNews, PilotSettings
 from longshore.batch.pilots.batch_allocations import BatchAllocations
 from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
-from longshore.batch.pilots.make_allocations import make_allocations
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.pilots.setup import make_allocations
 from longshore.contract.service import WmsService
 from longshore.model.workflow import MIB
 from longshore.services.sge.dialect import SgeDialect

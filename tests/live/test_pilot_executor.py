@@ -14,8 +14,8 @@ from tests.live.sge_pools import PROGRAMS, SgePool
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect
-from longshore.batch.pilots.make_allocations import make_combined_executor
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.pilots.allocation import PilotSettings
+from longshore.batch.pilots.setup import make_combined_executor
 from longshore.batch.records import BatchRecords
 from longshore.contract.executor import Accepted, Batch, BatchMember
 from longshore.contract.service import RunPaths, Unreachable, WmsService

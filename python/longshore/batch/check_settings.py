@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from jinja2 import TemplateError
 
-from longshore.batch.commands.poll_schedule import poll_schedule
+from longshore.batch.commands.pace import poll_schedule
 from longshore.batch.dialect import Dialect
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.batch.engine_job import engine_request, engine_script, wants_engine_job

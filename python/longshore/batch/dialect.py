@@ -1,7 +1,7 @@
 """Dialect: all that one workload manager has of its own, as pure functions and tables.
 
 A dialect renders a request into a script, names the programs to call, and parses what they print. It calls nothing and
-keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs. The reason is in decision 0095.
+keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
 """
 
 from __future__ import annotations
@@ -9,22 +9,49 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from longshore.batch.answers import SubmissionReply, SubmitReplies
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import fill_template
-from longshore.batch.scripts.node_launchers import NodeLauncher
+from longshore.batch.script import JobSpec, fill_template
 from longshore.batch.settings import check_keys
-from longshore.batch.submit_replies import SubmissionReply, SubmitReplies
 from longshore.contract.executor import Urgency
 from longshore.contract.service import Association, NodeGroup, PartitionState, Qos, Unreachable
 from longshore.model.values import YamlValue
 from longshore.model.workflow import Allocation
 from longshore.system.programs import ProgramResult
+
+
+class StepLauncher(msgspec.Struct, frozen=True, kw_only=True):
+    """How one call starts a command on all nodes of a job.
+
+    `prefix` is the shell in front of the command, and `index` the shell for the number of a node, from 0. `settings`
+    are those of such a job, in the service's own words.
+    """
+
+    prefix: str
+    index: str
+    settings: Mapping[str, YamlValue] = {}
+
+
+class HostLauncher(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command is started on the hosts of a job, one by one.
+
+    `start` has the words in front of the name of a host, which is in front of the command. `hosts` is shell for the
+    hosts, the one on which the job's script runs first. `hint` is what to do where a job gets other hosts than asked
+    for. The number of hosts is the job's setting ``nodeCount``.
+    """
+
+    start: tuple[str, ...]
+    hosts: str
+    hint: str
+
+
+NodeLauncher: TypeAlias = StepLauncher | HostLauncher
+
 
 _Answer_co = TypeVar("_Answer_co", covariant=True)
 SHORT_S: Final = 15.0

@@ -9,8 +9,7 @@ import msgspec
 
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.scripts.job_spec import JobSpec, SiteDefaults
-from longshore.batch.scripts.lines import job_name, raw_options
+from longshore.batch.script import JobSpec, SiteDefaults, job_name, raw_options
 from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error, own_map, wants_native
 from longshore.contract.executor import Batch, Urgency
 from longshore.contract.service import RunPaths

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.batch.check_requests import check_requests, note_small_arrays
+from longshore.batch.check_requests import check_requests, find_unmet_jobs, note_small_arrays
 from longshore.batch.check_settings import (
     batch_of,
     check_job_settings,
@@ -24,9 +24,8 @@ from longshore.batch.engine_job import EngineJob, wants_engine_job
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.jobs import QueuePhase
 from longshore.batch.native.native_run import NativeRun
-from longshore.batch.pilots.check_packing import check_packing, pilots_executor
-from longshore.batch.ping.ping import ping
-from longshore.batch.probe_jobs import find_unmet_jobs
+from longshore.batch.pilots.setup import check_packing, pilots_executor
+from longshore.batch.ping import ping
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.script_writer import job_spec
 from longshore.batch.settings import own_map, wants_native

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.batch.commands.pending_commands import CONFIRM_S, PendingCommand, PendingCommands
+from longshore.batch.commands.pace import CONFIRM_S, PendingCommand, PendingCommands
 from longshore.system.programs import ProgramResult
 
 FAILED = ProgramResult(argv=("scancel",), status=1, err="no")

@@ -22,7 +22,7 @@ from tests.batch.executor.watched_batch import (
 )
 from tests.services.scripts import member as batch_member
 
-from longshore.batch.commands.poll_schedule import PollSchedule, poll_schedule
+from longshore.batch.commands.pace import PollSchedule, poll_schedule
 from longshore.batch.executor.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
 from longshore.batch.jobs import TaskId
 from longshore.batch.records import BatchRecord, BatchRecords

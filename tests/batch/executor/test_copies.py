@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.services.scripts import member as batch_member
 from tests.waiting import eventually
 
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.answers import parse_time
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
 from longshore.batch.executor.copies import BootTimes, CopyWatch, LeaseWatch
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.batch.settings import wants_fence
-from longshore.batch.values import parse_time
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import LEASE_S, WRAPPER
 from longshore.engine.run.check_records import find_batch_damages

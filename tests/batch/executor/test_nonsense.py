@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from longshore.batch.commands.call_pace import BURST, CallPace
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.commands.pace import BURST, CallPace
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.contract.executor import Accepted, Batch, BatchMember

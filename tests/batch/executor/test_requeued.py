@@ -18,7 +18,7 @@ from tests.batch.executor.watched_batch import (
 )
 from tests.services.scripts import member as batch_member
 
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor
 from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer

@@ -9,7 +9,7 @@ from typing import Any
 from tests.services.scripts import member as batch_member
 
 from longshore.batch.commands.client import AccountingAnswer
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor
 from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer

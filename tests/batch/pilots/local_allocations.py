@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tests.faults.mount import Mount
 
-from longshore.batch.pilots.allocations import AllocationNews
+from longshore.batch.pilots.allocation import AllocationNews, PilotSettings
 from longshore.batch.pilots.program import PROGRAM, program_files
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.service import RunPaths, Unreachable
 
 

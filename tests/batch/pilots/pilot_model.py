@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.pool.dispatch_policy import plan_handouts, plan_returns
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
-from longshore.batch.pilots.pool.pilot_records import (
+from longshore.batch.pilots.pool.pilot_state import (
     AttemptsGivenBack,
     AttemptsGot,
     Beat,
     GenerationTaken,
+    OlderHandOver,
     PilotBegun,
     PilotClosed,
+    PilotId,
     PilotNews,
+    PilotState,
 )
-from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotId, PilotState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkKind
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.keeper_records import ExitRecord, StartRecord
 from longshore.model.event import Lost, Started

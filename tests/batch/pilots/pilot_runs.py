@@ -9,8 +9,8 @@ from random import Random
 import msgspec
 from tests.batch.pilots.local_allocations import LocalAllocations
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import BatchMember
 from longshore.contract.service import RunPaths
 from longshore.model.event import Ended, Lost

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.batch.pilots.allocations import AllocationNews
+from longshore.batch.pilots.allocation import AllocationNews, PilotSettings
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import Batch, PollResult, Rejected
 from longshore.contract.service import RunPaths
 from longshore.model.workflow import Request

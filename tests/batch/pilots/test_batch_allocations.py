@@ -9,12 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.batch.pilots.allocation_script import PilotLaunch, margin_s
-from longshore.batch.pilots.allocations import AllocationNews
+from longshore.batch.dialect import StepLauncher
+from longshore.batch.pilots.allocation import AllocationNews, PilotLaunch, margin_s
 from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAllocations
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
-from longshore.batch.scripts.node_launchers import StepLauncher
 from longshore.contract.executor import (
     Accepted,
     AttemptId,

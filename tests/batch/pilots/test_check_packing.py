@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from longshore.batch.executor.executor import BatchExecutor
-from longshore.batch.pilots.check_packing import pilot_settings
-from longshore.batch.pilots.combined_executor import CombinedExecutor
+from longshore.batch.pilots.packing import CombinedExecutor
+from longshore.batch.pilots.setup import pilot_settings
 from longshore.services.slurm.service import SlurmService
 
 

@@ -10,9 +10,8 @@ import msgspec
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
-from longshore.batch.pilots.combined_executor import CombinedExecutor, merge_waits
-from longshore.batch.pilots.packing import PackingRule
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.pilots.allocation import PilotSettings
+from longshore.batch.pilots.packing import CombinedExecutor, PackingRule, merge_waits
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.contract.executor import (
     Accepted,

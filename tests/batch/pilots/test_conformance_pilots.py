@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.batch.pilots.local_allocations import LocalAllocations
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths
 from longshore.testing.conformance.executor import ExecutorConformance, NewsWaitConformance

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.pool.dispatch_policy import (
     MOST_HANDED,
     PilotView,
@@ -18,7 +19,6 @@ from longshore.batch.pilots.pool.dispatch_policy import (
     wanted_allocations,
 )
 from longshore.batch.pilots.pool.work_queue import WorkKind
-from longshore.batch.pilots.settings import PilotSettings
 
 
 def pilot(number: int = 1, **options: float) -> PilotView:

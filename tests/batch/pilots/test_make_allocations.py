@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.pilots.allocation_script import PilotLaunch
-from longshore.batch.pilots.make_allocations import make_allocations
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.dialect import HostLauncher
+from longshore.batch.pilots.allocation import PilotLaunch, PilotSettings
+from longshore.batch.pilots.setup import make_allocations
 from longshore.batch.records import BATCH_TEMPLATE
-from longshore.batch.scripts.node_launchers import HostLauncher
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.packing import PackingRule, is_wanted
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.model.tasks import Scalar
 from longshore.model.workflow import MIB, Request
 

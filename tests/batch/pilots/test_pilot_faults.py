@@ -16,7 +16,7 @@ from tests.depth import rounds
 from tests.faults.mount import Mount
 from tests.faults.shim import require_compiler
 
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.model.event import Ended
 
 LATE_S = 1.5

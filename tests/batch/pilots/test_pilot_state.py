@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from longshore.batch.pilots.pool.pilot_records import (
+from longshore.batch.pilots.pool.pilot_state import (
     AttemptsGivenBack,
     AttemptsGot,
     GenerationTaken,
+    OlderHandOver,
     PilotBegun,
     PilotClosed,
+    PilotState,
     decode_news,
 )
-from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotState
 from longshore.engine.keeper_io.keeper_records import ReapingRecord, StartRecord
 from longshore.model.event import Ended, Lost, Started
 

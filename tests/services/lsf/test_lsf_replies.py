@@ -8,11 +8,11 @@ from datetime import datetime
 import pytest
 from tests.services.lsf import samples
 
+from longshore.batch.answers import SubmissionReply, SubmitOutcome
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
 from longshore.config.retries import LSF_STATES
 from longshore.contract.service import Unreachable
 from longshore.model.states import Cause

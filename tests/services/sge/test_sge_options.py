@@ -11,8 +11,8 @@ import pytest
 from tests.services.scripts import render_script
 
 from longshore.batch.engine_job import engine_script
+from longshore.batch.script import job_name
 from longshore.batch.script_writer import job_spec
-from longshore.batch.scripts.lines import job_name
 from longshore.contract.executor import Batch, Urgency
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.answers import SubmitOutcome
 from longshore.batch.dialect import ProgramCall
 from longshore.batch.jobs import QueuePhase, TaskId
-from longshore.batch.submit_replies import SubmitOutcome
 from longshore.model.states import Cause
 from longshore.services.sge.answers import (
     REPLIES,

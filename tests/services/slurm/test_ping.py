@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.ping.ping import PING_LIMIT_S, ping
+from longshore.batch.ping import PING_LIMIT_S, ping
 from longshore.contract.service import PingReport
 from longshore.model.workflow import MIB
 from longshore.services.slurm.cluster import (

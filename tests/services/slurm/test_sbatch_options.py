@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.batch.jobs import ClusterFacts
+from longshore.batch.script import raw_options
 from longshore.batch.script_writer import job_spec
-from longshore.batch.scripts.lines import raw_options
 from longshore.contract.executor import Batch
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.values import YamlValue

@@ -13,8 +13,8 @@ from tests.depth import examples
 from tests.services.scripts import RUN
 from tests.services.slurm.scripts import directives, script
 
+from longshore.batch.script import job_name
 from longshore.batch.script_writer import ScriptWriter
-from longshore.batch.scripts.lines import job_name
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.slurm.dialect import SlurmDialect

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from longshore.batch.answers import SubmitOutcome, SubmitReplies
 from longshore.batch.dialect import SUBMIT_S, Dialect, ProgramCall, Programs, ProgramVariables, Question
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
+from longshore.batch.script import JobSpec
 from longshore.model.values import YamlValue
 from longshore.system.programs import ProgramResult
 from longshore_oar.parse import STATES, account_rows, cores_per_machine, queue_rows

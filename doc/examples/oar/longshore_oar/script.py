@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping
 
-from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.script import JobSpec
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Request

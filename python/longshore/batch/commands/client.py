@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.commands.call_pace import CallPace
+from longshore.batch.answers import SubmitOutcome
+from longshore.batch.commands.pace import CallPace
 from longshore.batch.dialect import Dialect, ProgramCall
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId, find_row
-from longshore.batch.submit_replies import SubmitOutcome
 from longshore.contract.service import Unreachable
 from longshore.errors import SubmissionRefusedError
 from longshore.rundir.registry import state_folder

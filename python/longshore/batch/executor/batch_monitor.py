@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import QueuePhase, QueueRow, TaskId, find_row
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords

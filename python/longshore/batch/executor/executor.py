@@ -13,10 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
-from longshore.batch.commands.poll_schedule import poll_schedule
+from longshore.batch.commands.pace import CallPace, PendingCommand, PendingCommands, poll_schedule
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.executor.collect_facts import FactCollector

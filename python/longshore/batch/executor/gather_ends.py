@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from longshore.batch.commands.client import AccountingAnswer, BatchClient
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.executor.batch_monitor import GRACE_S, LiveAttempt
 from longshore.batch.executor.classify_end import classify_end, classify_requeued, needs_accounting
 from longshore.batch.executor.copies import CopyWatch

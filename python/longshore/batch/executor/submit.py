@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.batch.answers import SubmitOutcome
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.commands.pace import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.batch.script_writer import ScriptWriter
-from longshore.batch.submit_replies import SubmitOutcome
 from longshore.contract.executor import (
     Accepted,
     Batch,

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.batch.pilots.allocation_script import PROGRAM, PilotLaunch, mail_path
-from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
+from longshore.batch.pilots.allocation import PROGRAM, AllocationNews, AllocationSource, PilotLaunch, mail_path
 from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecords
 from longshore.contract.executor import (

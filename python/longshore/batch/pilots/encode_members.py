@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.pool.work_queue import MAX_LINE_B, QueuedMember, WorkKind, WorkQueue
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import Batch, BatchMember
 from longshore.engine.keeper_io.member_orders import (
     JOB_VARIABLE,

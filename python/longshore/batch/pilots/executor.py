@@ -10,12 +10,11 @@ import signal
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
+from longshore.batch.pilots.allocation import AllocationNews, AllocationSource, PilotSettings
 from longshore.batch.pilots.encode_members import MemberEncoder, TooLongError
 from longshore.batch.pilots.fleet import Fleet
 from longshore.batch.pilots.pool.dispatch_policy import plan_handouts, plan_returns, share_of, wanted_allocations
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import (
     Accepted,
     AttemptId,

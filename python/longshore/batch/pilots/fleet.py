@@ -6,12 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
+from longshore.batch.pilots.allocation import AllocationNews, AllocationSource, PilotSettings
 from longshore.batch.pilots.pilot_link import PilotLink
 from longshore.batch.pilots.pool.dispatch_policy import PilotView, WaitingWork, room_for
 from longshore.batch.pilots.pool.pilot_pool import PilotPool
 from longshore.batch.pilots.pool.pilot_state import PilotId
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.service import RunPaths
 from longshore.model.wording import count_noun
 from longshore.system.room import describe_failed_write

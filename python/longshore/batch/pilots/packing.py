@@ -1,14 +1,36 @@
-"""Packing rule: which jobs run in pilots, and why others run as jobs of their own (pure functions)."""
+"""Which jobs run in pilots, and which as jobs of their own: the rule, and the executor that follows it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from longshore.batch.pilots.allocation_script import margin_s
-from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.pilots.allocation import PilotSettings, margin_s
+from longshore.contract.executor import (
+    AttemptId,
+    Batch,
+    BatchSizing,
+    EndRetention,
+    Executor,
+    FindResult,
+    JobPacking,
+    LateFactSource,
+    Limits,
+    NewsWait,
+    PollResult,
+    Reprioritisable,
+    ResourceProbe,
+    SubmitResult,
+    SubmitWindow,
+    Urgency,
+    WaitReasons,
+)
+from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
+from longshore.engine.run.executor_capabilities import wait_for_news
+from longshore.model.event import AttemptFacts
 from longshore.model.tasks import Scalar
 from longshore.model.workflow import MIB, Request
 
@@ -72,3 +94,164 @@ def _too_much(pilot: PilotSettings, request: Request) -> str:
 def _empty_of(value: object) -> object:
     """Return what a missing value may also be written as."""
     return [] if value is None else value
+
+
+class CombinedExecutor(
+    Executor,
+    NewsWait,
+    ResourceProbe,
+    SubmitWindow,
+    BatchSizing,
+    JobPacking,
+    Reprioritisable,
+    EndRetention,
+    LateFactSource,
+):
+    """Two executors as one: `pilots` gets the batches that `rule` packs, and `jobs` all others."""
+
+    def __init__(self, jobs: BatchExecutor, pilots: Executor, rule: PackingRule) -> None:
+        self._jobs = jobs
+        self._pilots = pilots
+        self.rule = rule
+        self._job_waits: WaitReasons | None = None
+        self._pilot_waits: WaitReasons | None = None
+
+    @property
+    def limits(self) -> Limits:  # type: ignore[override]
+        """Limits on jobs of their own; `packed_limits` are those of the others."""
+        return self._jobs.limits
+
+    @property
+    def packed_limits(self) -> Limits:  # type: ignore[override]
+        """Limits on the jobs in pilots."""
+        return self._pilots.limits
+
+    def open(self, run: RunPaths, life: int) -> None:
+        """Open both."""
+        self._jobs.open(run, life)
+        self._pilots.open(run, life)
+
+    def close(self) -> None:
+        """Close both, also if the first fails."""
+        try:
+            self._pilots.close()
+        finally:
+            self._jobs.close()
+
+    # ------------------------------------------------------------------------------------------------------ submit
+
+    def packs(self, attributes: Mapping[str, Scalar], settings: Mapping[str, Any], request: Request) -> bool:
+        """Return whether jobs with these values run in pilots."""
+        return self.rule.packs(attributes, settings, request)
+
+    def submit(self, batch: Batch) -> SubmitResult:
+        """Submit a batch where it belongs."""
+        is_packed = self.packs(batch.attributes, batch.settings, batch.request)
+        return (self._pilots if is_packed else self._jobs).submit(batch)
+
+    def free_submissions(self) -> int | None:
+        """Return how many batches of jobs of their own may be submitted now."""
+        return self._jobs.free_submissions()
+
+    def max_batch_for(self, settings: Mapping[str, Any]) -> int:
+        """Return how many members a batch of jobs of their own may have."""
+        return self._jobs.max_batch_for(settings)
+
+    def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
+        """Change the order of batches in the queue; pilots run theirs in the order of their arrival."""
+        self._jobs.reprioritise(urgencies)
+
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
+        """Look up batches in both: the packing rule of an earlier life may have been another."""
+        wanted = sorted(tags)
+        packed = self._pilots.find(wanted)
+        if isinstance(packed, Unreachable):
+            return packed
+        others = self._jobs.find(wanted)
+        if isinstance(others, Unreachable):
+            return others
+        taken = dict(others.taken)
+        for tag, members in packed.taken.items():
+            taken[tag] = taken.get(tag, frozenset()) | members
+        return FindResult(taken, {**others.late, **packed.late}, others.lost | packed.lost)
+
+    # -------------------------------------------------------------------------------------------------------- poll
+
+    def poll(self, since: Mark) -> PollResult | Unreachable:
+        """Return the news of both; that of one if the other does not answer."""
+        own_mark, _, packed_mark = since.partition(" ")
+        own, packed = self._jobs.poll(own_mark), self._pilots.poll(packed_mark)
+        if isinstance(own, Unreachable) and isinstance(packed, Unreachable):
+            return own
+        own = _answer_of(own, own_mark)
+        packed = _answer_of(packed, packed_mark)
+        return PollResult(
+            events=[*own.events, *packed.events],
+            mark=f"{own.mark} {packed.mark}",
+            never_started=[*own.never_started, *packed.never_started],
+            recheck=own.recheck | packed.recheck,
+            busy=own.busy or packed.busy,
+            note="; ".join(filter(None, (own.note, packed.note))),
+            waiting=self._merge_waits(own.waiting, packed.waiting),
+        )
+
+    def _merge_waits(self, own: WaitReasons | None, packed: WaitReasons | None) -> WaitReasons | None:
+        """Return why jobs of both wait; ``None`` if nothing has changed."""
+        if own is None and packed is None:
+            return None
+        self._job_waits, self._pilot_waits = own or self._job_waits, packed or self._pilot_waits
+        return merge_waits(self._job_waits or WaitReasons(), self._pilot_waits or WaitReasons())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for news of jobs in pilots, which are short; `poll` reads the records of the others."""
+        wait_for_news(self._pilots, timeout_s)
+
+    def probe(self) -> PingReport:
+        """Return facts of the cluster."""
+        return self._jobs.probe()
+
+    def take_facts(self) -> Sequence[AttemptFacts]:
+        """Return what accounting told of jobs of their own; pilots measure theirs."""
+        return self._jobs.take_facts()
+
+    def awaited_facts(self) -> Collection[AttemptId]:
+        """Return the attempts for which accounting may still have facts."""
+        return self._jobs.awaited_facts()
+
+    # --------------------------------------------------------------------------------------------------------- end
+
+    def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
+        """Cancel attempts in both; each ignores those of the other."""
+        wanted = sorted(attempts)
+        own = self._jobs.cancel(wanted, grace_s=grace_s)
+        packed = self._pilots.cancel(wanted, grace_s=grace_s)
+        return CancelOutcome(ended=own.ended + packed.ended, alive=(*own.alive, *packed.alive))
+
+    def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove the files of ends that the journal has."""
+        wanted = list(attempts)
+        self._jobs.discard_ends(wanted)
+        if isinstance(self._pilots, EndRetention):
+            self._pilots.discard_ends(wanted)
+
+
+def merge_waits(first: WaitReasons, second: WaitReasons) -> WaitReasons:
+    """Return the reasons of both, with the jobs of each."""
+    reasons = {
+        reason: tuple(sorted({*first.reasons.get(reason, ()), *second.reasons.get(reason, ())}))
+        for reason in sorted({*first.reasons, *second.reasons})
+    }
+    return WaitReasons(
+        reasons=reasons,
+        held=first.held | second.held,
+        hint=first.hint or second.hint,
+        hopeless={**first.hopeless, **second.hopeless},
+        requeued=first.requeued | second.requeued,
+    )
+
+
+def _answer_of(answer: PollResult | Unreachable, mark: Mark) -> PollResult:
+    """Return an answer; for none, one without news."""
+    if isinstance(answer, Unreachable):
+        return PollResult(events=(), mark=mark, note=f"the workload manager does not answer: {answer.why}")
+    return answer

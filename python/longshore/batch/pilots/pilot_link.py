@@ -10,8 +10,14 @@ from typing import Final
 import msgspec
 
 from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
-from longshore.batch.pilots.pool.pilot_records import GenerationTaken, PilotNews, decode_news
-from longshore.batch.pilots.pool.pilot_state import OlderHandOver, PilotId, PilotState
+from longshore.batch.pilots.pool.pilot_state import (
+    GenerationTaken,
+    OlderHandOver,
+    PilotId,
+    PilotNews,
+    PilotState,
+    decode_news,
+)
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkKind, hand_over_lines
 from longshore.contract.executor import AttemptId
 from longshore.engine.keeper_io.member_orders import encode_order

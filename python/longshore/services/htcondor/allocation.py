@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.values import BINARY_UNITS, parse_number, parse_size
+from longshore.batch.answers import BINARY_UNITS, parse_number, parse_size
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, JobSettings
 

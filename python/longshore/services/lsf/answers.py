@@ -10,9 +10,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.batch.answers import (
+    BINARY_UNITS,
+    SubmitOutcome,
+    SubmitReplies,
+    parse_duration,
+    parse_number,
+    parse_size,
+    plain_lines,
+)
 from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
-from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
-from longshore.batch.values import BINARY_UNITS, parse_duration, parse_number, parse_size, plain_lines
 from longshore.errors import DECODE_ERRORS
 from longshore.model.states import Cause
 from longshore.system.programs import ProgramResult

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from longshore.batch.answers import parse_number
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.values import parse_number
 from longshore.contract.service import NodeGroup, PartitionState
 from longshore.services.lsf.answers import parse_bytes
 

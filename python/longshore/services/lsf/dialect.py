@@ -9,9 +9,11 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from longshore.batch.answers import SubmitReplies
 from longshore.batch.dialect import (
     SUBMIT_S,
     DependencyDialect,
+    HostLauncher,
     InventoryQuestions,
     ProgramCall,
     Programs,
@@ -22,10 +24,8 @@ from longshore.batch.dialect import (
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.node_launchers import HostLauncher
+from longshore.batch.script import JobSpec
 from longshore.batch.settings import one_of
-from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.workflow import Allocation
 from longshore.services.lsf import answers, cluster

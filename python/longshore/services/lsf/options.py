@@ -10,10 +10,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import fit_line, to_list
+from longshore.batch.answers import BINARY_UNITS, parse_number
+from longshore.batch.script import JobSpec, fit_line, to_list
 from longshore.batch.settings import node_count, one_of
-from longshore.batch.values import BINARY_UNITS, parse_number
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, Request

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
-from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
-from longshore.batch.values import (
+from longshore.batch.answers import (
     BINARY_UNITS,
+    SubmitOutcome,
+    SubmitReplies,
     parse_duration,
     parse_number,
     parse_size,
@@ -22,6 +22,7 @@ from longshore.batch.values import (
     plain_lines,
     seconds_between,
 )
+from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
 from longshore.model.states import Cause
 from longshore.system.programs import ProgramResult
 

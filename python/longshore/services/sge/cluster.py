@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from longshore.batch.answers import parse_number
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.values import parse_number
 from longshore.contract.service import PartitionState
 from longshore.services.sge.answers import lines_at, parse_bytes, parse_seconds
 

@@ -9,10 +9,12 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from longshore.batch.answers import SubmitReplies
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     DependencyDialect,
+    HostLauncher,
     InventoryQuestions,
     ProgramCall,
     Programs,
@@ -22,9 +24,7 @@ from longshore.batch.dialect import (
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.node_launchers import HostLauncher
-from longshore.batch.submit_replies import SubmitReplies
+from longshore.batch.script import JobSpec
 from longshore.contract.executor import Urgency
 from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.values import YamlValue

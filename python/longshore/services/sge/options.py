@@ -11,10 +11,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import fit_line, text_lines, to_list
+from longshore.batch.answers import parse_number
+from longshore.batch.script import JobSpec, fit_line, text_lines, to_list
 from longshore.batch.settings import node_count, one_of
-from longshore.batch.values import parse_number
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from longshore.batch.dialect import ProgramCall, Question
-from longshore.batch.pilots.check_packing import pilot_settings
+from longshore.batch.pilots.setup import pilot_settings
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess

@@ -9,9 +9,17 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.answers import (
+    SubmitOutcome,
+    SubmitReplies,
+    parse_duration,
+    parse_number,
+    parse_size,
+    parse_spans,
+    parse_time,
+    seconds_between,
+)
 from longshore.batch.jobs import AccountRow, QueueRow, TaskId
-from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
-from longshore.batch.values import parse_duration, parse_number, parse_size, parse_spans, parse_time, seconds_between
 from longshore.services.slurm.states import base_state
 
 # The texts of sbatch's errors are those of ``slurm_strerror``

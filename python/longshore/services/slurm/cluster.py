@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from longshore.batch.answers import parse_duration, parse_number, parse_size
 from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.values import parse_duration, parse_number, parse_size
 from longshore.contract.service import Association, NodeGroup, PartitionState, Qos
 from longshore.model.workflow import MIB
 

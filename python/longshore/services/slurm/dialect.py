@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
+from longshore.batch.answers import SubmitReplies
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
@@ -15,14 +16,13 @@ from longshore.batch.dialect import (
     Programs,
     ProgramVariables,
     Question,
+    StepLauncher,
     calls_with,
     parent_batches,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.node_launchers import StepLauncher
-from longshore.batch.submit_replies import SubmitReplies
+from longshore.batch.script import JobSpec
 from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.values import YamlValue
 from longshore.services.slurm import answers, cluster

@@ -16,11 +16,10 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from longshore.batch.answers import parse_size as parse_amount
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import to_list
+from longshore.batch.script import JobSpec, to_list
 from longshore.batch.settings import KIT_KEYS, PASSED_KEYS
-from longshore.batch.values import parse_size as parse_amount
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.scripts.lines import fit_line, text_lines
+from longshore.batch.script import JobSpec, fit_line, text_lines
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.services.slurm.options import SbatchOptions, omitted_options

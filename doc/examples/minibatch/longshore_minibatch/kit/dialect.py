@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from longshore.batch.answers import SubmitOutcome, SubmitReplies
 from longshore.batch.dialect import SUBMIT_S, Dialect, ProgramCall, Programs, ProgramVariables, Question, calls_with
 from longshore.batch.jobs import ClusterFacts, QueueRow, StateTable, TaskId
-from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
+from longshore.batch.script import JobSpec
 
 
 class MinibatchDialect(Dialect):

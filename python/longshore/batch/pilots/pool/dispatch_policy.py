@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.pool.pilot_state import PilotId
 from longshore.batch.pilots.pool.work_queue import WorkKind
-from longshore.batch.pilots.settings import PilotSettings
 
 AHEAD_S: Final = 30.0
 """Seconds of work that a pilot has ahead, so that the delay of a file system never leaves a slot without work."""

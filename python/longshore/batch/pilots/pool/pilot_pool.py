@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.pilots.allocation import PilotSettings
 from longshore.batch.pilots.pool.dispatch_policy import PilotView, RunTimes, WaitingWork, share_of
 from longshore.batch.pilots.pool.pilot_state import HandedAttempt, PilotId, PilotState
 from longshore.batch.pilots.pool.work_queue import QueuedMember, WorkQueue
-from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.model.event import Started
 

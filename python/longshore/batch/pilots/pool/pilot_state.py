@@ -1,4 +1,4 @@
-"""State of a pilot on one node, by the orders that it was given and by its records; pure.
+"""State of a pilot on one node, by the orders that it was given and by its records; nothing here touches a file.
 
 An attempt that was handed to a pilot waits there, is *got* (it may begin), runs, and is over; or it is given back. A
 pilot whose allocation is gone starts nothing more. What it had got is then lost, and what waited never started.
@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.pilots.pool.pilot_records import (
-    AttemptsGivenBack,
-    AttemptsGot,
-    Beat,
-    GenerationTaken,
-    PilotBegun,
-    PilotClosed,
-    PilotNews,
-)
 from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.engine.keeper_io.keeper_records import (
     ExitRecord,
@@ -31,7 +23,85 @@ from longshore.engine.keeper_io.keeper_records import (
     exit_event,
     start_event,
 )
+from longshore.errors import DECODE_ERRORS
 from longshore.model.event import Lost
+
+# Records as the engine decodes them; `protocol` documents their members.
+
+
+class PilotBegun(msgspec.Struct, frozen=True, tag_field="r", tag="pilot"):
+    """The pilot has begun on a node."""
+
+    node: int
+    host: str
+    cpus: int
+    memory: int
+    until: float = -1.0
+    """Seconds that are left of the allocation; negative if it has no limit."""
+
+
+class GenerationTaken(msgspec.Struct, frozen=True, tag_field="r", tag="gen"):
+    """The pilot follows the orders `g`, and took the older ones up to a byte."""
+
+    g: int
+    was: int
+    at: int
+
+
+class Beat(msgspec.Struct, frozen=True, tag_field="r", tag="beat"):
+    """The pilot lives."""
+
+    k: int
+    at: int
+    run: int
+    wait: int
+
+
+class AttemptsGot(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
+    """Attempts that may begin from now on."""
+
+    m: tuple[AttemptId, ...]
+
+
+class AttemptsGivenBack(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
+    """Attempts that were not started, and will not be."""
+
+    m: tuple[AttemptId, ...]
+
+
+class PilotClosed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
+    """Nothing runs, and nothing will start."""
+
+    why: str = ""
+
+
+PilotNews: TypeAlias = (
+    PilotBegun
+    | GenerationTaken
+    | Beat
+    | AttemptsGot
+    | AttemptsGivenBack
+    | PilotClosed
+    | StartRecord
+    | ReapingRecord
+    | ExitRecord
+)
+_decoder: Final = msgspec.json.Decoder(PilotNews)
+
+
+def decode_news(text: bytes) -> list[PilotNews]:
+    """Decode the records of whole lines; those of a newer version are left out."""
+    try:
+        return _decoder.decode_lines(text)
+    except DECODE_ERRORS:
+        return list(_decode_one_by_one(text))
+
+
+def _decode_one_by_one(text: bytes) -> Iterator[PilotNews]:
+    for line in text.splitlines():
+        with suppress(*DECODE_ERRORS):
+            yield _decoder.decode(line)
+
 
 PilotId: TypeAlias = tuple[int, int]
 """Number of an allocation, from 1, and of the node in it, from 0."""

@@ -1,1 +1,0 @@
-"""Ping of a cluster: what it reports on itself, and checks of a site's settings against it."""

@@ -1,1 +1,0 @@
-"""Scripts of batches: what a batch system's dialect renders, and the writer that asks it for lines of options."""
