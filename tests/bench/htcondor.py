@@ -35,7 +35,7 @@ from longshore.errors import Origin
 from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks import File
 from longshore.rundir.run_directory import write_rendered
-from longshore.services.htcondor.render.render import folders, render
+from longshore.services.htcondor.render.dag import folders, render
 
 SIZES: Final = (10_395, 100_170)
 BPS_THEN: Final = {10_395: (1.07, 10_404, 28.5, 285.0), 100_170: (14.6, 100_179, 277.0, 1264.0)}

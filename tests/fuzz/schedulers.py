@@ -26,9 +26,9 @@ from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
 from longshore.services.htcondor.events.dagman_end import read_dagman_end
-from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,

@@ -32,7 +32,7 @@ from longshore.model.workflow import (
     Workflow,
 )
 from longshore.rundir.run_directory import write_rendered
-from longshore.services.htcondor.render.render import folders, render
+from longshore.services.htcondor.render.dag import folders, render
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("condor_pool")]
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k[0] in 'LVT'}]))"

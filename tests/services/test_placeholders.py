@@ -19,7 +19,7 @@ from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.job_commands import command_argv, full_command
 from longshore.plan.scripts import JobScript, render_job_script
-from longshore.services.htcondor.render.render import render
+from longshore.services.htcondor.render.dag import render
 from longshore.services.local import render as by_hand
 from longshore.system.atomic import create_file
 

@@ -9,7 +9,7 @@ from typing import Any
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
-from longshore.services.htcondor.render.render import render
+from longshore.services.htcondor.render.dag import render
 
 ROOT = Path("/data/runs/one")
 

@@ -11,8 +11,7 @@ from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, JobSettings, KeepPolicy
 from longshore.plan.transform import ignored_requests
 from longshore.services.htcondor.render import transfer
-from longshore.services.htcondor.render.notifier import unset_variables
-from longshore.services.htcondor.render.provisioning import provisioning
+from longshore.services.htcondor.render.service_nodes import provisioning, unset_variables
 from longshore.services.htcondor.render.settings import (
     SETTINGS_KEY,
     CondorJobSettings,

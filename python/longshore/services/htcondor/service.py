@@ -56,13 +56,11 @@ from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Allocation, Job, JobSettings
 from longshore.rundir.run_directory import read_card
-from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
-from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
-from longshore.services.htcondor.events.dagman_history import DagmanHistory
+from longshore.services.htcondor.codes import BY_HAND, USER_HOLD, JobStatusCode
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, DagmanHistory, read_dagman_end
 from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
-from longshore.services.htcondor.schedd import ids
-from longshore.services.htcondor.schedd.address import NAME, WHERE, ScheddAddress, client_of
-from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
+from longshore.services.htcondor.schedd import client
+from longshore.services.htcondor.schedd.client import NAME, WHERE, Ad, CondorClient, ScheddAddress, client_of, quoted
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
 from longshore.system.host import host_name, user_name
 from longshore.system.sharing import lock_folder
@@ -72,7 +70,7 @@ if TYPE_CHECKING:
     from longshore.services.htcondor.events.event_source import LogEventSource
     from longshore.services.htcondor.events.job_phases import JobPhases
 
-# A method imports what only it needs: a query of a state needs few of the fifty modules of this service.
+# A method imports what only it needs: a query of a state needs few of the modules of this service.
 
 _OLD_S: Final = 3.0
 _SILENT_S: Final = 10.0
@@ -129,7 +127,7 @@ class HTCondorService(
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return the jobs whose requirements no slot of the pool meets."""
-        from longshore.services.htcondor.match_requirements import note_unmatched_requirements
+        from longshore.services.htcondor.requirements import note_unmatched_requirements
 
         where = _where(ctx)
         kinds = {id(job.settings): job for job in jobs}
@@ -140,13 +138,13 @@ class HTCondorService(
 
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what a job asks for, with commands of its own such as `request_cpus`."""
-        from longshore.services.htcondor.allocation import allocation
+        from longshore.services.htcondor.requirements import allocation
 
         return (allocation(job),)
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the DAG and the files beside it."""
-        from longshore.services.htcondor.render.render import render
+        from longshore.services.htcondor.render.dag import render
 
         yield from render(workflow, ctx)
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
@@ -154,7 +152,7 @@ class HTCondorService(
 
     def log_directories(self, workflow: Workflow) -> Iterable[str]:
         """Return the directories of the jobs' logs."""
-        from longshore.services.htcondor.render.render import folders
+        from longshore.services.htcondor.render.dag import folders
 
         return folders(workflow)
 
@@ -200,7 +198,7 @@ class HTCondorService(
             record = resolve_submission(run, client_of(run), record)
         last = record.last_submission
         known_ids = {submission.id for submission in read_card(run).submissions[-1:]}
-        if last is None or ids.format_id(last.cluster) in known_ids:
+        if last is None or client.format_id(last.cluster) in known_ids:
             return None
         submission = self._make_submission(run, last.cluster, last.life.by)
         return msgspec.structs.replace(submission, at=last.life.t, host=last.life.host)
@@ -239,13 +237,13 @@ class HTCondorService(
         last = record.last_submission
         schedd = last.schedd if last else ""
         return Submission(
-            id=ids.format_id(cluster),
+            id=client.format_id(cluster),
             by=by,
             at=time.time(),
             user=user_name(),
             host=host_name(),
             global_id=last.global_id if last else "",
-            notes=(f"DAGMan is job {ids.format_id(cluster)} of the schedd '{schedd}'",),
+            notes=(f"DAGMan is job {client.format_id(cluster)} of the schedd '{schedd}'",),
         )
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
@@ -297,7 +295,7 @@ class HTCondorService(
         """Return the directory of a run by its HTCondor id, from the queue or the history."""
         from longshore.services.htcondor.schedd import query
 
-        condor_id = ids.parse_id(reference)
+        condor_id = client.parse_id(reference)
         try:
             return query.find_directory(condor_id, everywhere=everywhere) if condor_id else None
         except UnreachableError:

@@ -10,15 +10,14 @@ from typing import Final
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.wording import format_moment
-from longshore.services.htcondor.event_codes import JobStatusCode
-from longshore.services.htcondor.events import provisioner
+from longshore.services.htcondor.codes import JobStatusCode
 from longshore.services.htcondor.events.dag_jobs import NamedNodes
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
-from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
-from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.events.job_phases import JobPhases, status_line
+from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT
-from longshore.services.htcondor.render.provisioning import SCRIPT
-from longshore.services.htcondor.schedd import ids
+from longshore.services.htcondor.render.service_nodes import PROVISIONER_SCRIPT
+from longshore.services.htcondor.schedd import client
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.submission_record import SubmissionRecord, dagman_out, nodes_log
 
@@ -50,7 +49,7 @@ def lines(
             "confirmed; if it was interrupted, the same command resolves it"
         )
     yield (
-        f"DAGMan: job {ids.format_id(last.cluster)} of the schedd '{last.schedd}', "
+        f"DAGMan: job {client.format_id(last.cluster)} of the schedd '{last.schedd}', "
         f"submitted {format_moment(last.life.t)} by {last.life.by}"
     )
     if last.dag:
@@ -71,8 +70,8 @@ def lines(
         for said in barrier_failures(dagman_out(run, record, number)):
             script = f"'{(files.wms / BARRIER_SCRIPT).relative_to(run.root).as_posix()}' needs python3"
             yield f"The barrier of a group failed, so the group never runs: {said} ({script})"
-    if (files.wms / SCRIPT).exists():
-        yield provisioner.status_line(job_phases().provisioner, files.wms.relative_to(run.root).as_posix())
+    if (files.wms / PROVISIONER_SCRIPT).exists():
+        yield status_line(job_phases().provisioner, files.wms.relative_to(run.root).as_posix())
 
 
 def _in_queue(run: RunPaths, record: SubmissionRecord, found: list[Ad] | Unreachable) -> Iterator[str]:
@@ -83,7 +82,7 @@ def _in_queue(run: RunPaths, record: SubmissionRecord, found: list[Ad] | Unreach
         yield f"The schedd does not answer; the state is that of the log: {found.why}"
     elif found and found[0].get("JobStatus") == JobStatusCode.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
-        yield f"DAGMan itself is held: {reason}; to release it: longshore resume {ids.format_id(last.cluster)}"
+        yield f"DAGMan itself is held: {reason}; to release it: longshore resume {client.format_id(last.cluster)}"
     elif found and found[0].get("JobStatus") == JobStatusCode.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"

@@ -17,7 +17,7 @@ from longshore.model.event import FORMAT, Life, Steer
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.model.workflow_lines import workflow_lines
-from longshore.services.htcondor.control import not_in_queue
+from longshore.services.htcondor.control import interventions
 from longshore.services.htcondor.control.interventions import cancel_jobs, cancel_run, intervene, unreached_notes
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.submission_record import (
@@ -190,7 +190,7 @@ def test_hold_notes_jobs_that_are_not_held(half: RunPaths) -> None:
 
 def test_unreadable_events_are_noted(half: RunPaths) -> None:
     half.workflow.unlink()
-    (said,) = not_in_queue.unreached_notes(half, [2], "hold")
+    (said,) = interventions.notes_on_unsubmitted(half, [2], "hold")
     assert said.startswith("whether DAGMan has yet to submit some of these jobs is not known: ")
 
 

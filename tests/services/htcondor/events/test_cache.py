@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.disk import room_for
 
-from longshore.services.htcondor.events.cache import (
+from longshore.services.htcondor.events.event_source import (
     ReadState,
     clear_cache,
     has_state,

@@ -12,8 +12,8 @@ from longshore.contract.service import RunPaths
 from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
-from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors
 from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors
 from longshore.services.htcondor.schedd.bindings import silence_stdout
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord
 

@@ -10,8 +10,7 @@ import pytest
 from longshore.contract.service import Unreachable
 from longshore.errors import ServiceError, UnreachableError
 from longshore.model.event import FORMAT, Life
-from longshore.services.htcondor.events.dagman_end import DagmanEnd
-from longshore.services.htcondor.events.dagman_history import DagmanHistory
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, DagmanHistory
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.submission_record import DagSubmission
 

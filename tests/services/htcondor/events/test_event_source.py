@@ -35,9 +35,8 @@ from longshore.model.workflow import Job, JobGroup, JobSettings, Ordering, Workf
 from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.run_directory import read_waiting
 from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.events.cache import lock_cache, read_state
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
-from longshore.services.htcondor.events.event_source import LogEventSource
+from longshore.services.htcondor.events.event_source import LogEventSource, lock_cache, read_state
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.service import HTCondorService

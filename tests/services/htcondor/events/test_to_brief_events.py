@@ -17,8 +17,7 @@ from longshore.reports.attempts import AttemptCollector
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
-from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
-from longshore.services.htcondor.events.to_events import EventBuilder
+from longshore.services.htcondor.events.to_events import BriefEventBuilder, EventBuilder
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 FAILED = ENDED.replace(b"value 0", b"value 3")

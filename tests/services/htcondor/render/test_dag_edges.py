@@ -12,7 +12,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Implementation, JobGroup, Ordering, Workflow
 from longshore.services.htcondor.render.dag_edges import find_edges
-from longshore.services.htcondor.submission.parse_dag import parse_dag
+from longshore.services.htcondor.submission.validate import parse_dag
 
 
 def _text(workflow: Workflow) -> str:

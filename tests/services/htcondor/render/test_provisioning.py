@@ -10,7 +10,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.check import check
-from longshore.services.htcondor.submission.parse_dag import parse_dag
+from longshore.services.htcondor.submission.validate import parse_dag
 
 SCRIPT = "#!/bin/bash\nset -e\nwhile true; do allocate 10; sleep 600; done\n"
 

@@ -10,8 +10,8 @@ from tests.services.htcondor.rendering import context, job
 
 from longshore.model.tasks import Dag
 from longshore.model.workflow import JobRules, RetryOn, Workflow
-from longshore.services.htcondor.render.removal_status import TEXT
-from longshore.services.htcondor.render.render import render
+from longshore.services.htcondor.render.dag import render
+from longshore.services.htcondor.render.retries import TEXT
 
 LOG = """\
 005 (007.000.000) 2026-11-23 10:00:00 Job terminated.

@@ -10,7 +10,7 @@ import pytest
 
 from longshore.engine.policy.retry import RetryRules
 from longshore.model.workflow import MIB, Backoff, RetryOn
-from longshore.services.htcondor.render.retry_expressions import (
+from longshore.services.htcondor.render.retries import (
     MACROS,
     RetryInputs,
     memory_request,

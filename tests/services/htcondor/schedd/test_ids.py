@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.services.htcondor.schedd.bindings import version_number
-from longshore.services.htcondor.schedd.client import quoted
-from longshore.services.htcondor.schedd.ids import CondorId, format_id, parse_id
+from longshore.services.htcondor.schedd.client import CondorId, format_id, parse_id, quoted
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.services.htcondor.schedd.bindings import version_error
+from longshore.services.htcondor.schedd.bindings import to_error, version_error
 from longshore.services.htcondor.schedd.client import Ad, CondorClient
-from longshore.services.htcondor.schedd.errors import to_error
 from longshore.services.htcondor.schedd.ping import capacity_of, ping
 
 GIB = 1 << 30

@@ -10,8 +10,7 @@ import pytest
 
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import UnreachableError
-from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.schedd.ids import CondorId
+from longshore.services.htcondor.schedd.client import CondorClient, CondorId
 from longshore.services.htcondor.schedd.query import first_directory
 
 MEANT = CondorId(cluster=12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longshore.model.states import JobState
 from longshore.services.htcondor.schedd.client import Ad
-from longshore.services.htcondor.schedd.query_report import build_report, state_of
+from longshore.services.htcondor.schedd.query import build_report, state_of
 
 AD: Ad = {
     "ClusterId": 12,

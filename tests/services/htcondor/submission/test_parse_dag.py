@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.services.htcondor.rendering import context, rendered, some_of_everything
 
-from longshore.services.htcondor.submission.parse_dag import parse_dag
+from longshore.services.htcondor.submission.validate import parse_dag
 
 HEAD = "SUBMIT-DESCRIPTION d {\n  executable = /bin/true\n}\nJOB a d\nJOB b d\n"
 

@@ -34,7 +34,7 @@ from longshore.services.htcondor.bps.log_names import write_log_names
 from longshore.services.htcondor.bps.read_dag import BpsDag, BpsGroup, read_dag
 from longshore.services.htcondor.bps.read_description import BpsDescription, read_description
 from longshore.services.htcondor.bps.submissions import update_submissions
-from longshore.services.htcondor.schedd.address import NAME
+from longshore.services.htcondor.schedd.client import NAME
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import remove_tree
 from longshore.system.reading import open_stream

@@ -13,7 +13,7 @@ from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError,
 from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
-from longshore.services.htcondor.submission.dag_info import write_dag_info
+from longshore.services.htcondor.submission.recover import write_dag_info
 from longshore.services.htcondor.submission_record import DagSubmission, read_submissions
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import make_folders, move

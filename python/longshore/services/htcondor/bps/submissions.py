@@ -20,11 +20,11 @@ from longshore.errors import DECODE_ERRORS
 from longshore.model.event import PLAIN_FORMAT, Life, Restarted
 from longshore.model.submission import Submission
 from longshore.rundir.run_directory import read_card, read_owner, user_name_of, write_card
-from longshore.services.htcondor.event_codes import EventType
+from longshore.services.htcondor.codes import EventType
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_reader import UserLog
-from longshore.services.htcondor.schedd import ids
-from longshore.services.htcondor.schedd.address import ScheddAddress, write_address
+from longshore.services.htcondor.schedd import client
+from longshore.services.htcondor.schedd.client import ScheddAddress, write_address
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,
@@ -107,7 +107,7 @@ def _update_card(run: RunPaths, folder: Path, record: SubmissionRecord) -> None:
     user = user_name_of(read_owner(folder).uid)
     submissions = tuple(
         Submission(
-            id=ids.format_id(each.cluster),
+            id=client.format_id(each.cluster),
             by=each.life.by,
             at=each.life.t,
             user=user,

@@ -1,28 +1,110 @@
-"""Carries out interventions in a live run through the schedd and DAGMan, and records them."""
+"""Interventions in a live run through the schedd and DAGMan: carried out, recorded, and which jobs they miss."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import JobCode
+from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Steer
-from longshore.services.htcondor.control import not_in_queue, queue_constraints
-from longshore.services.htcondor.event_codes import CANCEL_REASON
-from longshore.services.htcondor.node_names import FINAL_NODE
-from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.codes import BPS_FINAL_NODE, CANCEL_REASON, FINAL_NODE
+from longshore.services.htcondor.events.event_source import LogEventSource
+from longshore.services.htcondor.schedd.client import CondorClient, quoted
 from longshore.services.htcondor.schedd.query import parse_pass_thru
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     RecordedIntervention,
     SubmissionRecord,
+    read_submissions,
     update_interventions,
 )
 from longshore.system.host import user_name
+
+_DAGMAN_UNIVERSE = 7
+
+
+def final_node(submission: DagSubmission) -> str:
+    """Return the node of the final job."""
+    return BPS_FINAL_NODE if submission.dag else FINAL_NODE
+
+
+def jobs_below(client: CondorClient, submission: DagSubmission) -> str:
+    """Return the constraint of all jobs below DAGMan; groups of BPS have DAGMan jobs of their own."""
+    own = f"DAGManJobId =?= {submission.cluster}"
+    if not submission.dag or len(submission.logs) < 2:
+        return own
+    found = client.query_jobs(f"{own} && JobUniverse == {_DAGMAN_UNIVERSE}", ("ClusterId",))
+    if isinstance(found, Unreachable) or not found:
+        return own
+    groups = ", ".join(str(ad["ClusterId"]) for ad in found)
+    return f"({own} || member(DAGManJobId, {{{groups}}}))"
+
+
+def of_all_jobs(client: CondorClient, submission: DagSubmission) -> str:
+    """Return the constraint of the jobs of the workflow, without DAGMan jobs and services."""
+    of_node = f"JobUniverse != {_DAGMAN_UNIVERSE}" if submission.dag else "LongshoreJob =!= undefined"
+    return f"{jobs_below(client, submission)} && {of_node}"
+
+
+def of_jobs(run: RunPaths, client: CondorClient, submission: DagSubmission, jobs: Iterable[int]) -> str:
+    """Return the constraint of some jobs, by number."""
+    if submission.dag:
+        names = ", ".join(quoted(name) for name in JobTable(run).names_of(jobs).values())
+        return f"{jobs_below(client, submission)} && member(DAGNodeName, {{{names}}})"
+    return f"DAGManJobId =?= {submission.cluster} && member(LongshoreJob, {{{', '.join(map(str, jobs))}}})"
+
+
+# An intervention misses selected jobs that DAGMan has yet to submit.
+
+
+_UNSUBMITTED: Final = (JobCode.UNREADY, JobCode.READY, JobCode.UNDECIDED)
+_IN_QUEUE: Final = (JobCode.PENDING, JobCode.RUNNING, JobCode.HELD)
+
+
+def notes_on_unsubmitted(run: RunPaths, selected: Collection[int], act: str) -> tuple[str, ...]:
+    """Notes on selected jobs that an intervention such as ``hold`` did not reach; empty if it reached all."""
+    try:
+        count = len(unsubmitted_jobs(run, selected))
+    except (LongshoreError, OSError) as error:
+        return (f"whether DAGMan has yet to submit some of these jobs is not known: {error}",)
+    if not count:
+        return ()
+    jobs_are, pronoun = ("1 of these jobs is", "it") if count == 1 else (f"{count} of these jobs are", "them")
+    alternative = "pause the whole run" if act == "hold" else f"{act} the whole run"
+    note = (
+        f"{jobs_are} not in HTCondor's queue yet, and DAGMan will submit {pronoun}: "
+        f"{act} {pronoun} once there, or {alternative}"
+    )
+    return (note,)
+
+
+def unsubmitted_jobs(run: RunPaths, selected: Collection[int]) -> set[int]:
+    """Selected jobs that DAGMan is yet to submit, without descendants of jobs that were reached.
+
+    Raises `RunUnreadableError` if the events cannot be read.
+    """
+    jobs = JobTable(run, "parents")
+    # The caller knows that the run is in the queue.
+    state = replay(jobs, LogEventSource(run, read_submissions(run), lambda: False).events()[0])
+    code, selected_jobs = state.code, set(selected)
+    # Their removal may not be in the log yet.
+    reached = {job for job in selected_jobs if code[job] in _IN_QUEUE}
+    missed = set()
+    for job, parents in enumerate(jobs.parents):
+        if job in reached or code[job] not in _UNSUBMITTED:
+            continue
+        if job != state.final and any(parent in reached for parent in parents):
+            reached.add(job)
+        elif job in selected_jobs:
+            missed.add(job)
+    return missed
+
 
 _GONE_S: Final = 20.0
 """Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""
@@ -43,7 +125,7 @@ def cancel_run(
     forced, also = parse_pass_thru(client, selection.pass_thru)
     last = record.last_submission
     assert last is not None
-    below = queue_constraints.below(client, last)
+    below = jobs_below(client, last)
     active = client.query_jobs(below, ("ClusterId", "DAGNodeName"))
     if isinstance(active, Unreachable):
         raise UnreachableError(
@@ -52,7 +134,7 @@ def cancel_run(
         )
     skips_final = selection.final_too or forced
     steer = Steer(who=user_name(), act="cancel", set={"final": "no"} if skips_final else {}, t=time.time())
-    final = queue_constraints.final_node(last)
+    final = final_node(last)
     if active and all(ad.get("DAGNodeName") == final for ad in active) and not skips_final:
         _record(run, steer)
         return CancelOutcome(ended=0)
@@ -93,7 +175,7 @@ def cancel_jobs(run: RunPaths, client: CondorClient, last: DagSubmission, select
     """
     selected = selected_jobs(run, selection)
     forced, also = parse_pass_thru(client, selection.pass_thru)
-    here = f"{queue_constraints.of_jobs(run, client, last, selected)}{also}"
+    here = f"{of_jobs(run, client, last, selected)}{also}"
     count = client.apply_action("RemoveX" if forced else "Remove", here, _REASON)
     if not count and selected:
         raise SubmissionRefusedError(
@@ -101,7 +183,7 @@ def cancel_jobs(run: RunPaths, client: CondorClient, last: DagSubmission, select
             hint="'report' says which. Cancel them when they are in the queue, or the whole run.",
         )
     alive = _wait_until_gone(client, here)
-    return CancelOutcome(ended=count, alive=(*alive, *not_in_queue.unreached_notes(run, selected, "cancel")))
+    return CancelOutcome(ended=count, alive=(*alive, *notes_on_unsubmitted(run, selected, "cancel")))
 
 
 def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, intervention: Intervention) -> bool:
@@ -115,9 +197,9 @@ def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, int
     who, now = user_name(), time.time()
     if act in {"hold", "release"}:
         constraint = (
-            queue_constraints.of_all_jobs(client, last)
+            of_all_jobs(client, last)
             if selection.everything
-            else queue_constraints.of_jobs(run, client, last, selected_jobs(run, selection))
+            else of_jobs(run, client, last, selected_jobs(run, selection))
         )
         why = f"longshore {act}" + (f": {intervention.set['why']}" if intervention.set.get("why") else "")
         if not client.apply_action(act.capitalize(), constraint, why):
@@ -145,10 +227,10 @@ def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...
     if intervention.act != "hold":
         return ()
     if not intervention.selection.everything:
-        return not_in_queue.unreached_notes(run, selected_jobs(run, intervention.selection), "hold")
+        return notes_on_unsubmitted(run, selected_jobs(run, intervention.selection), "hold")
     header = read_header(run)
     # The final job runs after the held ones.
-    return not_in_queue.unreached_notes(run, range(header.jobs - header.final), "hold")
+    return notes_on_unsubmitted(run, range(header.jobs - header.final), "hold")
 
 
 def _unsupported_error(act: str) -> SubmissionRefusedError:

@@ -25,9 +25,9 @@ from longshore.model.states import Cause
 from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.plan.job_commands import full_command, names_attempt
 from longshore.rundir.submissions import read_changed_jobs
+from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render.submit_description import STARTED
 from longshore.services.htcondor.submission.submit_dag import APPEND, DagRestart
 from longshore.services.htcondor.submission_record import DagSubmission, newest_folder

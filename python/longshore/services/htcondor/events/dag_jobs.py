@@ -19,7 +19,7 @@ from longshore.model.states import JobState, state_of_run
 from longshore.model.workflow import Request
 from longshore.model.workflow_lines import WorkflowHeader
 from longshore.rundir.submissions import read_job_maps, read_manifest
-from longshore.services.htcondor.node_names import FINAL_NODE
+from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.submission_record import DagSubmission
 
 _MAX_DIGITS: Final = 9

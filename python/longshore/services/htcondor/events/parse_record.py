@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.model.states import Cause
 from longshore.model.workflow import MIB
-from longshore.services.htcondor.event_codes import CANCEL_REASON, cause_of_hold
+from longshore.services.htcondor.codes import CANCEL_REASON, cause_of_hold
 
 _MAX_DIGITS: Final = 9
 """Digits of the largest amount of memory in MiB."""
@@ -179,7 +179,7 @@ def end_of_hold(hold: Hold) -> AttemptEnd:
 
 
 _OWN_RULE: Final = "PeriodicRemove expression 'JobStatus == 5 && "
-"""Beginning of the rule that `render.retry_expressions` writes, as the schedd repeats it."""
+"""Beginning of the rule that `render.retries` writes, as the schedd repeats it."""
 
 
 def parse_reason(body: bytes) -> str:

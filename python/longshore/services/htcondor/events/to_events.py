@@ -6,12 +6,22 @@ times, held and released. Here each start is an attempt, in any HTCondor job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Final
 
 import msgspec
 
+from longshore.engine.policy.output_rules import judge_outputs, parse_findings
+from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
+from longshore.errors import RunUnreadableError
 from longshore.model.event import (
+    AttemptSucceeded,
+    BriefEvent,
     Deleted,
     Ended,
     Event,
@@ -25,15 +35,89 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.states import Cause
-from longshore.model.workflow import Request
-from longshore.services.htcondor.event_codes import EventType
-from longshore.services.htcondor.events import parse_record, provisioner
-from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
+from longshore.model.workflow import OutputCheck, Request
+from longshore.services.htcondor.codes import EventType
+from longshore.services.htcondor.events import job_phases, parse_record
+from longshore.services.htcondor.events.dag_jobs import DagJobs, DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
-from longshore.services.htcondor.events.log_reader import Record
-from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
-from longshore.services.htcondor.events.parse_record import AttemptEnd
-from longshore.services.htcondor.render import provisioning
+from longshore.services.htcondor.events.log_reader import Record, UserLog
+from longshore.services.htcondor.events.parse_record import UNMET_OUTPUT, AttemptEnd
+from longshore.services.htcondor.render.log_names import log_paths
+from longshore.services.htcondor.render.service_nodes import PROVISIONER
+from longshore.system.reading import read_tail, read_with_status
+
+# Reads which outputs a job left not as they must be: HTCondor passes on an exit code alone. Of a failure by its
+# outputs, the wrapper tells in the job's log; of a success with a stale or empty one, in a record.
+
+
+OUTPUT_RECORDS: Final = PurePosixPath("wms", "outputs")
+"""Folder of a run directory with a record per success that left an output stale or empty: ``<cluster>.<start>``."""
+_MAX_RECORD_B: Final = 1 << 20
+_NAME: Final = re.compile(r"(\d{1,10})\.(\d{1,9})", re.ASCII)
+_RECORD: Final = re.compile(
+    rb'\{(?P<values>"cluster":(\d{1,10}),"start":(\d{1,9}),"out":"((?:\d{1,9} (?:stale|empty) ?)+)"),'
+    rb'"again":\{(?P=values)\}\}\n'
+)
+"""Form of a record: its values twice, so that a changed value is found."""
+_FINDINGS: Final = re.compile(r"longshore: outputs: ((?:\d{1,9} (?:missing|stale|empty) ?)+)")
+
+
+class OutputVerdicts:
+    """Verdicts on the outputs of a submission's attempts."""
+
+    def __init__(self, jobs: DagJobs) -> None:
+        self._jobs = jobs
+
+    def judge(self, end: Ended, phases: JobPhases) -> Ended:
+        """Return the end of an attempt, with the wrapper's verdict if there is one."""
+        is_success = end.cause is None and end.exit == 0
+        is_unmet = end.cause is not None and end.exit == UNMET_OUTPUT
+        if not (is_unmet or (is_success and self.recorded_clusters)):
+            return end
+        cluster, start = phases.cluster_and_start(end.j, end.a)
+        if is_success and cluster not in self.recorded_clusters:
+            return end
+        try:
+            job, table = self._jobs.own_number(end.j), self._jobs.table
+            stored, label = table[job], table.label(job)
+            paths, number = table.checked_outputs(job, stored), table.file_number(job, stored)
+            check = table.settings(job).rules.check_outputs
+        except (RunUnreadableError, IndexError):
+            return end
+        if is_success:
+            # With `fresh`, the wrapper would have made it a failure.
+            told = self._read_record(cluster, start) if check is OutputCheck.EXISTS else ""
+            return judge_outputs(msgspec.structs.replace(end, outputs=parse_findings(told)), check, paths)
+        for log in log_paths(number, stored.name, label, cluster, start) if paths else ():
+            lines = read_tail(self._jobs.run.root / log, 1) or ()
+            # A long line is cut at its end.
+            found = next((match for line in lines if (match := _FINDINGS.match(line))), None)
+            if found is not None:
+                findings = parse_findings(found[1])
+                success = msgspec.structs.replace(end, exit=0, cause=None, reason=None, outputs=findings)
+                return judge_outputs(success, check, paths)
+        return end
+
+    @cached_property
+    def recorded_clusters(self) -> AbstractSet[int]:
+        """Clusters with records of their successes; listed once, after the log was opened."""
+        folder = self._jobs.run.root / OUTPUT_RECORDS
+        try:
+            names = [] if folder.is_symlink() else os.listdir(folder)
+        except OSError:
+            return frozenset()
+        return frozenset(int(found[1]) for found in map(_NAME.fullmatch, names) if found)
+
+    def _read_record(self, cluster: int, start: int) -> str:
+        """Findings on a success; empty without a record, or where it has another form."""
+        try:
+            text, _ = read_with_status(self._jobs.run.root / OUTPUT_RECORDS / f"{cluster}.{start}", max_b=_MAX_RECORD_B)
+        except OSError:
+            return ""
+        found = _RECORD.fullmatch(text)
+        is_own = found is not None and (int(found[2]), int(found[3])) == (cluster, start)
+        return found[4].decode() if found is not None and is_own else ""
+
 
 AUTHOR: Final = "HTCondor"
 """Author of holds, releases and removals by rules."""
@@ -99,7 +183,7 @@ class EventBuilder:
             return handler(self, job, record)
         provisioner_state = self._phases.provisioner
         if provisioner_state is not None and provisioner_state.cluster == record.cluster:
-            self._phases.provisioner = provisioner.next_state(provisioner_state, record)
+            self._phases.provisioner = job_phases.next_state(provisioner_state, record)
         return ()
 
     def cancel_run(self, steer: Steer) -> Iterable[Event]:
@@ -133,8 +217,8 @@ class EventBuilder:
     def _on_submit(self, record: Record) -> Iterable[Event]:
         node = parse_record.parse_node(record.body)
         job = self._phases.job_of_cluster[record.cluster] = self._nodes.job_of(node)
-        if node == provisioning.NODE:
-            self._phases.provisioner = provisioner.submitted_state(record)
+        if node == PROVISIONER:
+            self._phases.provisioner = job_phases.submitted_state(record)
         if job < 0:
             return ()
         self._phases.add_cluster(job, record.cluster)
@@ -402,7 +486,7 @@ class EventBuilder:
         nodes that were never submitted, and that DAGMan counts as failed.
         """
         phases = self._phases
-        phases.provisioner = provisioner.end_with_run(phases.provisioner, at)
+        phases.provisioner = job_phases.end_with_run(phases.provisioner, at)
         events: list[Event] = []
         if is_removed and not phases.is_cancelled:
             events += self._cancel_events(at)
@@ -445,3 +529,125 @@ RECORD_HANDLERS: Final[Mapping[int, Callable[[EventBuilder, int, Record], Iterab
     int(EventType.RELEASED): EventBuilder._on_release,
     int(EventType.RECONNECT_FAILED): EventBuilder._on_lost_shadow,
 }
+
+
+# Says by which rule of its submit description HTCondor did not try a job again.
+
+
+class NoRetryReasons:
+    """Reasons why jobs of a submission were not tried again; the first use reads its jobs."""
+
+    def __init__(self, jobs: DagJobs) -> None:
+        self._jobs = jobs
+
+    def of(self, job: int, end: AttemptEnd, attempts: int) -> str:
+        """Return the rule; empty if the rules of the run would have had it tried again."""
+        settings = self._jobs.table.settings(self._jobs.own_number(job))
+        rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
+        return explain_no_retry(end, attempts, rules)
+
+
+def explain_no_retry(end: AttemptEnd, attempts: int, rules: RetryRules) -> str:
+    """Return the rule by which a job is not tried again after an end; empty if it would be."""
+    ended = Ended(j=0, a=attempts, exit=end.exit, signal=end.signal, cause=end.cause, reason=end.reason)
+    # Only the number of all attempts is known: each had the same end, as far as its budget goes.
+    own = end.cause in rules.own_causes
+    ends = BadEnds(
+        tries=attempts,
+        spent_ooms=attempts if own and end.cause is Cause.OOM else 0,
+        spent_overtimes=attempts if own and end.cause is Cause.WALLTIME else 0,
+    )
+    decision = decide_retry(ended, bad_ends=ends, rules=rules)
+    return decision.why if isinstance(decision, Failed) else ""
+
+
+# Converts a DAG's log into brief events: one event for a job that succeeded at its first attempt. Nearly all jobs do.
+# The others go through `EventBuilder`, the reference; both leave the same job phases. Starts of attempts are delayed
+# until their end is known. No other job depends on them unless the run is cancelled.
+
+
+_SUBMIT: Final = b"%03d" % EventType.SUBMIT
+_EXECUTE: Final = b"%03d" % EventType.EXECUTE
+_TERMINATED: Final = b"%03d" % EventType.TERMINATED
+_ABORTED: Final = b"%03d" % EventType.ABORTED
+_MOST_DIGITS: Final = 9
+"""Digits of the numbers of clusters that are handled briefly."""
+_HANDLED: Final = frozenset(b"%03d" % event_type for event_type in (EventType.SUBMIT, *RECORD_HANDLERS))
+
+
+class BriefEventBuilder:
+    """Builder of brief events of one submission while its log is read; `builder` takes all but simple successes.
+
+    With `with_attempts`, an event of a whole attempt has the host and the processor time that `builder` would give.
+    """
+
+    def __init__(self, builder: EventBuilder, log: UserLog, *, with_attempts: bool = False) -> None:
+        self._builder = builder
+        self._log = log
+        self._with_attempts = with_attempts
+        # Texts of submit and execute records, per cluster number as in the log.
+        self._submit_texts: dict[bytes, bytes] = {}
+        self._execute_texts: dict[bytes, bytes] = {}
+        self._full_clusters: set[bytes] = set()
+        """Clusters that `EventBuilder` handles."""
+
+    def events(self) -> Iterator[BriefEvent]:
+        """All events, in the order of the log except for delayed starts."""
+        for texts in self._log.read_texts():
+            yield from self._convert(texts)
+        yield from self._convert_delayed(list(self._submit_texts))
+
+    def _convert(self, texts: Iterable[bytes]) -> Iterator[BriefEvent]:
+        submits, executes, full_clusters = self._submit_texts, self._execute_texts, self._full_clusters
+        for text in texts:
+            event_type = text[:3]
+            if event_type not in _HANDLED:
+                continue
+            cluster = text[5 : text.find(b".", 5)]
+            if cluster not in full_clusters:
+                if event_type == _SUBMIT and cluster not in submits:
+                    submits[cluster] = text
+                    continue
+                if event_type == _EXECUTE and cluster in submits and cluster not in executes:
+                    executes[cluster] = text
+                    continue
+                if event_type == _TERMINATED and cluster in executes and (passed := self._success(cluster, text)):
+                    del submits[cluster], executes[cluster]
+                    yield passed
+                    continue
+                yield from self._convert_delayed([cluster])
+            if event_type == _ABORTED:
+                # Perhaps removed with its DAG: then the run is cancelled, and started attempts end differently.
+                yield from self._convert_delayed(list(submits))
+            yield from self._convert_fully(text)
+
+    def _success(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
+        began = self._execute_texts[cluster]
+        started, ended = self._log.parse_time(began, cluster), self._log.parse_time(end, cluster)
+        if started is None or ended is None or not (cluster.isdigit() and parse_record.is_success(end)):
+            return None
+        if len(cluster) > _MOST_DIGITS:
+            return None
+        host = parse_record.parse_host(began) if self._with_attempts else None
+        if self._with_attempts and not host:
+            return None
+        node = parse_record.parse_node(self._submit_texts[cluster])
+        attempt = self._builder.brief_success(node, int(cluster), started=started)
+        if attempt is None:
+            return None
+        peak_memory_b, _ = parse_record.parse_memory_row(end)
+        cpu_s = parse_record.parse_cpu_s(end) if self._with_attempts else None
+        run_s = ended - started if ended > started else 0.0
+        return AttemptSucceeded(*attempt, started, ended, run_s, peak_memory_b, host, ended, cpu_s)
+
+    def _convert_delayed(self, clusters: Iterable[bytes]) -> Iterator[Event]:
+        """Pass delayed records of these clusters to `EventBuilder`."""
+        for cluster in clusters:
+            self._full_clusters.add(cluster)
+            for delayed in (self._submit_texts, self._execute_texts):
+                if text := delayed.pop(cluster, None):
+                    yield from self._convert_fully(text)
+
+    def _convert_fully(self, text: bytes) -> Iterable[Event]:
+        record = self._log.parse_record(text)
+        return self._builder.convert(record) if record else ()

@@ -1,14 +1,79 @@
-"""Explains, from the end of DAGMan and its messages, failures of jobs that no log records."""
+"""Failures of jobs that no log records, by the end of DAGMan and its messages, ``run.dag.dagman.out``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import mmap
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
+from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.events.dag_jobs import DagJobs, NamedNodes
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
-from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
+
+_STAMP: Final = rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ "
+_FAILED_SUBMIT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
+_FAILED_BARRIER: Final = re.compile(
+    rb"PRE Script of (?:Node|Job) (?:wms_noop_)?g\d+ (?:failed|died)[^\n]*", re.IGNORECASE
+)
+_SUBMIT_ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Error|submit error)[^\n]*)")
+_ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Warning is fatal error)\b[^\n]*)")
+_JOB_ERRORS: Final = (b"ERROR: the following", b"ERROR: a node failed")
+"""Prefixes of messages that only report failed jobs."""
+_MAX_ERRORS: Final = 3
+_REASON_BYTES: Final = 4000
+"""Bytes before the message that a node is given up, to search for the reason."""
+
+
+def submit_failures(path: Path, size: int, job_of: Callable[[str], int] | None = None) -> dict[int, str]:
+    """Reasons why jobs could not be submitted; `size` is the number of jobs, the file may be missing.
+
+    `job_of` gives the number of a node's job, for nodes whose names do not contain it.
+    """
+    reasons: dict[int, str] = {}
+    for failure in _matches(path, _FAILED_SUBMIT):
+        node = _text(failure[1])
+        job = job_of(node) if job_of is not None else _number_in(node, size)
+        if 0 <= job < size:
+            start = failure.start()
+            errors = _SUBMIT_ERROR.findall(failure.string, max(0, start - _REASON_BYTES), start)
+            reasons[job] = ": ".join(["DAGMan could not submit it", *map(_text, errors[-1:])])
+    return reasons
+
+
+def _number_in(node: str, size: int) -> int:
+    if node == FINAL_NODE:
+        return size - 1
+    return int(node[1:]) if re.fullmatch(r"j\d{1,9}", node) else -1
+
+
+def barrier_failures(path: Path) -> list[str]:
+    """Messages on barriers between groups whose script failed: jobs behind one never run. The file may be missing."""
+    return [_text(failure[0]) for failure in _matches(path, _FAILED_BARRIER)]
+
+
+def dag_errors(path: Path) -> list[str]:
+    """Messages on errors of the DAG or its environment, not on failed jobs. The file may be missing."""
+    errors = (error[1] for error in _matches(path, _ERROR) if not error[1].startswith(_JOB_ERRORS))
+    return list(islice(dict.fromkeys(map(_text, errors)), _MAX_ERRORS))
+
+
+def _matches(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    # An empty file cannot be mapped.
+    with (
+        suppress(OSError, ValueError),
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+    ):
+        yield from pattern.finditer(text)
+
+
+def _text(message: bytes) -> str:
+    return message.decode("utf-8", "replace").strip()
 
 
 def explain_unsubmitted(

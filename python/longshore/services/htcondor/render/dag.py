@@ -1,26 +1,43 @@
-"""Writes the text of the DAG: submit descriptions, nodes with their variables, edges, and DAGMan's settings.
+"""Writes the files of ``wms/`` that DAGMan runs: the text of the DAG, and what it names.
 
-Its nodes are ``j<n>``, where n is the number of the job in ``workflow.jsonl``; ``wms_noop_g<n>`` are nodes without a
-job that join many edges; ``final`` is the job that runs after all others. BPS reads the labels of jobs from the
-names of their descriptions, ``jobs/<label>``.
+They also work by hand: ``condor_submit_dag run.dag`` in that folder. Nodes are ``j<n>``, where n is the number of the
+job in ``workflow.jsonl``; ``wms_noop_g<n>`` are nodes without a job that join many edges; ``final`` is the job that
+runs after all others. BPS reads the labels of jobs from the names of their descriptions, ``jobs/<label>``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from longshore.contract.service import Context
+from longshore.contract.service import Context, RenderedFile
+from longshore.engine.job_wrapper import wrapper_file
+from longshore.model.tasks import collection_paused
 from longshore.model.workflow import JobSettings, Request
-from longshore.services.htcondor.node_names import FINAL_NODE
-from longshore.services.htcondor.render import log_names, notifier, quoting, removal_status, submit_description
-from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
+from longshore.services.htcondor.codes import FINAL_NODE
+from longshore.services.htcondor.render import (
+    log_names,
+    quoting,
+    retries,
+    service_nodes,
+    submit_description,
+    transfer,
+)
+from longshore.services.htcondor.render.dag_edges import (
+    BARRIER_SCRIPT,
+    NOOP_DESCRIPTION,
+    DagEdges,
+    edge_lines,
+    find_edges,
+    has_barrier_scripts,
+)
 from longshore.services.htcondor.render.job_groups import DescriptionGroup, JobGrouper, SharedText
-from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
-from longshore.services.htcondor.render.settings import category_name, max_jobs
+from longshore.services.htcondor.render.settings import category_name, dagman_settings, max_jobs
 from longshore.services.htcondor.render.submit_description import SubmitDescription
-from longshore.services.htcondor.submission_record import OVERRIDES
+from longshore.services.htcondor.render.transfer import has_checked_outputs
+from longshore.services.htcondor.submission_record import DAG, OVERRIDES
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -38,17 +55,14 @@ def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, in pieces."""
     edges = find_edges(workflow)
     yield from _head(workflow, ctx)
-    names = {NOOP_DESCRIPTION, "d_provision", notifier.DESCRIPTION}
+    names = {NOOP_DESCRIPTION, *service_nodes.DESCRIPTIONS}
     grouper = JobGrouper(workflow, ctx)
     groups = grouper.groups()
     for group in groups:
         is_final = workflow.final is not None and group.indices[0] == len(workflow) - 1
         name = _description_name(group.settings.label, names)
         yield from _group_lines(grouper, group, ctx, edges, name=name, is_final=is_final)
-    if provisioning(ctx) is not None:
-        yield from service_node_lines(ctx)
-    if notifier.has_notices(ctx):
-        yield from notifier.service_node_lines(ctx)
+    yield from service_nodes.service_node_lines(ctx)
     yield from edge_lines(edges)
     used = {category_name(group.settings.attributes.get("category")) for group in groups}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
@@ -195,7 +209,7 @@ def _node_commands(description: SubmitDescription) -> str:
         code = attributes.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"
         lines += f"ABORT-DAG-ON {{node}} {attributes['abortOnValue']}{returned}\n"
-    return lines + (removal_status.node_lines(description.settings) if description.index is None else "")
+    return lines + (retries.node_lines(description.settings) if description.index is None else "")
 
 
 class _RequestMacros:
@@ -223,3 +237,57 @@ def config_text(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The text of DAGMan's configuration for the run."""
     yield "# Settings of DAGMan for this run: wmsConfig.\n"
     yield from (f"{name} = {value}\n" for name, value in settings)
+
+
+FOLDER: Final = PurePosixPath("wms")
+CONFIG_PATH: Final = FOLDER / CONFIG
+FINAL_PATH: Final = FOLDER / FINAL_SCRIPT
+_BARRIER_PROGRAM: Final = Path(__file__).with_name("barrier_script.py")
+OVERRIDES_TEXT: Final = """\
+# Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
+#   VARS j12 mem="4096"
+# And any command of its submit description can be given anew:
+#   VARS j12 APPEND request_gpus="1"
+"""
+_FINAL_TEXT: Final = """\
+#!/bin/sh
+# Run by DAGMan when the final job has ended, with the status of the DAG and the exit code of that job: a final job that
+# succeeds does not hide that others failed.
+[ "$1" -eq 0 ] || exit "$1"
+exit "$2"
+"""
+
+
+def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    """The files of a run: fewer than ten for any number of jobs."""
+    yield RenderedFile(path=DAG, chunks=lambda: _dag_chunks(workflow, ctx))
+    yield RenderedFile(path=OVERRIDES, is_mutable=True, chunks=lambda: iter((OVERRIDES_TEXT,)))
+    yield RenderedFile(path=CONFIG_PATH, chunks=lambda: config_text(dagman_settings(ctx)))
+    if workflow.final is not None:
+        yield RenderedFile.from_text(FINAL_PATH, _FINAL_TEXT, mode=0o755)
+    if retries.has_removal_retries(job.settings for job in workflow):
+        yield RenderedFile.from_text(FOLDER / retries.SCRIPT, retries.TEXT, mode=0o755)
+    if has_checked_outputs(workflow) and not transfer.is_enabled(ctx):
+        yield wrapper_file(ctx)
+    if has_barrier_scripts(workflow):
+        yield RenderedFile.from_text(FOLDER / BARRIER_SCRIPT, _BARRIER_PROGRAM.read_text("utf-8"), mode=0o755)
+    if service_nodes.has_notices(ctx):
+        yield RenderedFile.from_text(
+            FOLDER / service_nodes.NOTIFIER_SCRIPT, service_nodes.notifier_text(ctx), mode=0o755
+        )
+    if provisioned := service_nodes.provisioning(ctx):
+        program = service_nodes.provisioner_text(provisioned, ctx)
+        yield RenderedFile.from_text(FOLDER / service_nodes.PROVISIONER_SCRIPT, program, mode=0o755)
+        if provisioned.config:
+            yield RenderedFile.from_text(FOLDER / service_nodes.PROVISIONER_CONFIG, provisioned.config)
+
+
+def folders(workflow: Workflow) -> Iterator[str]:
+    """The directories of all logs: HTCondor creates none, and holds a job whose log it cannot open."""
+    return log_names.log_folders(job.settings.label for job in workflow)
+
+
+def _dag_chunks(workflow: Workflow, ctx: Context) -> Iterator[str]:
+    # None of hundreds of thousands of small texts is garbage; collection would take longer than rendering.
+    with collection_paused():
+        yield from dag_text(workflow, ctx)

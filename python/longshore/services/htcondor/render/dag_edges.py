@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.model.workflow import Barrier, find_barriers, number_jobs
-from longshore.services.htcondor.node_names import JOIN_NODE
+from longshore.services.htcondor.codes import JOIN_NODE
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

@@ -25,8 +25,7 @@ from longshore.plan.job_commands import (
 )
 from longshore.plan.scripts import TASKS_DONE_VARIABLE, task_record_path
 from longshore.services.htcondor.render import log_names, quoting, transfer
-from longshore.services.htcondor.render.output_words import OutputWords
-from longshore.services.htcondor.render.transfer import TransferLists
+from longshore.services.htcondor.render.transfer import OutputWords, TransferLists
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

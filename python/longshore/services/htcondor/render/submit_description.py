@@ -22,12 +22,13 @@ from longshore.plan.job_commands import (
 )
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
-from longshore.services.htcondor.render.removal_status import REMOVALS, removal_retries
-from longshore.services.htcondor.render.retry_expressions import (
+from longshore.services.htcondor.render.retries import (
     MACROS,
+    REMOVALS,
     RetryInputs,
     max_mib,
     memory_request,
+    removal_retries,
     retry_commands,
     walltime_limit,
 )

@@ -1,8 +1,4 @@
-"""Lists the files that HTCondor transfers to and from the machine, where jobs do not see the run directory.
-
-On the machine, all files are in the job's working directory, under the last part of their paths. Transferred are
-files in the run directory, and those marked for transfer; all others are assumed to be on the machine.
-"""
+"""Files of jobs on their machines: those that HTCondor transfers, and the outputs that the wrapper checks."""
 
 from __future__ import annotations
 
@@ -14,11 +10,18 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.contract.service import Context, Problem
-from longshore.model.tasks import File
-from longshore.model.workflow import Job
+from longshore.engine.job_wrapper import output_words
+from longshore.model.tasks import File, is_remote
+from longshore.model.workflow import Job, OutputCheck
+from longshore.services.htcondor.render import quoting
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
+
+# Files are transferred where jobs do not see the run directory. On the
+# machine, all files are in the job's working directory, under the last part of their paths. Transferred are files in
+# the run directory, and those marked for transfer; all others are assumed to be on the machine.
+
 
 REMOTE_RUN_DIR: Final = "."
 """Path of the run directory on the machine."""
@@ -126,3 +129,29 @@ def _programs(job: Job) -> list[str]:
     if isinstance(job.command, str):
         return []
     return [name for word in job.command for name in _PROGRAM.findall(word)]
+
+
+class OutputWords:
+    """Outputs of the jobs of a workflow, for the wrapper; `root` is the run directory."""
+
+    def __init__(self, workflow: Workflow, root: str) -> None:
+        self._files = workflow.files
+        self._root = root
+
+    def words(self, job: Job) -> str:
+        """Return the outputs of a job that are checked as one word in HTCondor's syntax; empty without any."""
+        check = job.settings.rules.check_outputs
+        if check is OutputCheck.NONE or not job.outputs:
+            return ""
+        paths = [self._files[name].path for name in job.outputs]
+        local_paths = [
+            path if path.startswith("/") else f"{self._root}/{path}" for path in paths if not is_remote(path)
+        ]
+        text = output_words(local_paths, is_fresh=check is OutputCheck.FRESH)
+        # A path that HTCondor's parsers cannot pass is not checked.
+        return quoting.quote_word(text) if text and quoting.is_quotable(text) else ""
+
+
+def has_checked_outputs(workflow: Workflow) -> bool:
+    """Whether the outputs of any job are checked."""
+    return any(job.outputs and job.settings.rules.check_outputs is not OutputCheck.NONE for job in workflow)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from longshore.contract.service import Unreachable
-from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
-from longshore.services.htcondor.schedd.bindings import load_bindings, silence_stdout, version_error, version_number
-from longshore.services.htcondor.schedd.errors import map_errors
+from longshore.contract.service import RunPaths, Unreachable
+from longshore.errors import DECODE_ERRORS, LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
+from longshore.services.htcondor.schedd.bindings import (
+    load_bindings,
+    map_errors,
+    silence_stdout,
+    version_error,
+    version_number,
+)
+from longshore.system.atomic import write_atomically
 from longshore.system.reading import read_file
 
 Ad: TypeAlias = Mapping[str, str | int | float | bool]
@@ -378,3 +385,63 @@ def _ad_values(ad: _ClassAd, attributes: Sequence[str]) -> Ad:
         if value is not None and type(value).__name__ != "Value":
             found[name] = value
     return found
+
+
+# Address of the schedd of a run: ``wms/where.json``.
+
+
+NAME: Final = "htcondor"
+"""Name of the service."""
+WHERE: Final = PurePosixPath("wms", "where.json")
+
+
+class ScheddAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Schedd and pool of a run; empty for those of the host."""
+
+    schedd: str = ""
+    pool: str = ""
+
+
+def client_of(run: RunPaths) -> CondorClient:
+    """Return a client of the schedd of a run."""
+    try:
+        where = msgspec.json.decode(read_file(run.root / WHERE), type=ScheddAddress)
+    except (OSError, *DECODE_ERRORS):
+        where = ScheddAddress()
+    return CondorClient(schedd=where.schedd, pool=where.pool)
+
+
+def write_address(run: RunPaths, address: ScheddAddress) -> None:
+    """Write the address of the schedd of a run."""
+    write_atomically(run.root / WHERE, msgspec.json.encode(address) + b"\n", below=run.root)
+
+
+# Parses ids of HTCondor jobs: a cluster, a job, or a global id.
+
+
+_LOCAL: Final = re.compile(r"(\d+)(?:\.(\d+))?")
+_GLOBAL: Final = re.compile(r"([^#\s]+)#(\d+)\.(\d+)#(\d+)")
+
+
+class CondorId(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a job in a schedd."""
+
+    cluster: int
+    schedd: str = ""
+    """Name of the schedd; empty if the id has none."""
+    qdate: int | None = None
+    """Time of the submission, in seconds since the epoch; ``None`` if the id has none."""
+
+
+def parse_id(text: str) -> CondorId | None:
+    """Parse an id: ``12``, ``12.0`` or ``schedd#12.0#1763630000``; ``None`` if it is none of these."""
+    if found := _LOCAL.fullmatch(text):
+        return CondorId(cluster=int(found[1]))
+    if found := _GLOBAL.fullmatch(text):
+        return CondorId(cluster=int(found[2]), schedd=found[1], qdate=int(found[4]))
+    return None
+
+
+def format_id(cluster: int) -> str:
+    """A run's id as BPS prints it."""
+    return f"{cluster}.0"

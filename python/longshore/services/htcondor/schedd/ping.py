@@ -10,9 +10,8 @@ from longshore.contract.service import PingReport
 from longshore.errors import ConfigError, ServiceError, UnreachableError
 from longshore.model.values import RegexError, compile_regex
 from longshore.model.workflow import MIB
-from longshore.services.htcondor.schedd.address import NAME
 from longshore.services.htcondor.schedd.bindings import version_error
-from longshore.services.htcondor.schedd.client import Ad, CondorClient
+from longshore.services.htcondor.schedd.client import NAME, Ad, CondorClient
 from longshore.system.host import CpuLimitError, cpu_limit
 
 _MATCH_S: Final = 5.0

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from longshore.contract.service import RunPaths
 from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob, quoted
-from longshore.services.htcondor.submission.dag_info import write_dag_info
 from longshore.services.htcondor.submission_record import (
     DAG,
     OVERRIDES,
@@ -19,7 +20,17 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
+from longshore.system.atomic import write_atomically
 from longshore.system.folder import move, remove_empty_folder, remove_file
+
+# Writes what BPS's HTCondor plug-in keeps of a submission, so that ``bps`` finds DAGMan's job: ``*.info.json``.
+
+
+def write_dag_info(path: Path, dagman: DagmanJob, attributes: Mapping[str, str], *, below: Path) -> None:
+    """Write the ids of DAGMan's job and the attributes of the run; raises `OSError` if that fails."""
+    ad = {"ClusterId": dagman.cluster, "GlobalJobId": dagman.global_id, **attributes}
+    content = {dagman.schedd: {f"{dagman.cluster}.0": ad}}
+    write_atomically(path, msgspec.json.encode(content), below=below)
 
 
 def resolve_submission(run: RunPaths, client: CondorClient, record: SubmissionRecord) -> SubmissionRecord:

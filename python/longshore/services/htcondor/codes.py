@@ -1,4 +1,4 @@
-"""HTCondor's numbers: types of log events, job status, and causes by hold and eviction codes."""
+"""HTCondor's numbers, and names of DAG nodes that are not numbered jobs, as its logs and its queue have them."""
 
 from __future__ import annotations
 
@@ -80,3 +80,14 @@ def cause_of_hold(code: int, subcode: int) -> Cause:
     if code >= _EVICTIONS:
         return _EVICTION_CAUSES.get(code, Cause.PREEMPTED)
     return _HOLD_CAUSES.get(code, Cause.HELD)
+
+
+# Names of DAG nodes that are not numbered jobs.
+
+
+FINAL_NODE: Final = "final"
+"""Node of the final job."""
+BPS_FINAL_NODE: Final = "finalJob"
+"""The same in a DAG that BPS made; its other nodes have the names of their jobs."""
+JOIN_NODE: Final = "wms_noop_g"
+"""Beginning of nodes without a job, before their number; BPS's report takes nodes of such names for no jobs."""
