@@ -19,7 +19,7 @@ from tests.depth import DEPTH, examples
 from tests.figures import FIGURE
 
 import longshore
-from longshore.sites.profile import is_excluded
+from longshore.sites.inherited_environment import is_excluded
 
 # How long an example takes says something of the machine, and nothing of what is tested. What a fixture gives is one
 # for all examples of a property: a folder, most of the time. Examples are the same each time, except by night, so that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.sites.profile import InheritRule, is_excluded, select_inherited
+from longshore.sites.inherited_environment import InheritRule, is_excluded, select_inherited
 
 
 @pytest.mark.parametrize(

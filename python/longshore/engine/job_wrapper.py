@@ -81,7 +81,7 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
         Variables that the program itself needs, regardless of the rule.
     """
     # Imported late, as below: readers of end records, such as reports, need no commands and no sites.
-    from longshore.sites.profile import select_inherited
+    from longshore.sites.inherited_environment import select_inherited
 
     names, _ = select_inherited(os.environ, settings.get("inherit", "all"))
     return {name: value for name, value in os.environ.items() if name in names or name in needed}

@@ -35,7 +35,7 @@ from longshore.plan.job_commands import (
 )
 from longshore.plan.scripts import JobScript, render_job_script
 from longshore.reports.attempts import attempts_of
-from longshore.sites.profile import is_secret
+from longshore.sites.inherited_environment import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition
 from longshore.system.room import bounded_umask
 

@@ -8,7 +8,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -134,6 +133,8 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
     128 plus the number of the signal that ended the program. Raises `OSError` when the program cannot be started, or
     the file cannot be written.
     """
+    from concurrent.futures import ThreadPoolExecutor  # few commands run a long program
+
     started: list[subprocess.Popen[bytes]] = []
     with open_to_append(output) as log, ThreadPoolExecutor(1) as starter:
 

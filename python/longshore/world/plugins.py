@@ -1,9 +1,8 @@
-"""Plug-ins and what is shipped: entry points by group and name, their files, and imports of foreign code."""
+"""Plug-ins and what is shipped: entry points by group and name, and the files of packages."""
 
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import re
 import sys
@@ -12,48 +11,11 @@ from functools import cache, reduce
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
 from longshore.errors import Origin
-
-# Imports modules that are not Longshore's. Such code may leave work for the end of the interpreter, such as an open
-# file with text in memory. So the program ends as Python does if this module was imported, see `longshore.cli.start`.
-# The reason is in decision 0065.
-
-
-def import_foreign(name: str) -> ModuleType:
-    """Import a module of a user or of a plug-in; raises what the import raises."""
-    return importlib.import_module(name)
-
-
-def import_named(name: str, what: str, origin: Origin | None) -> ModuleType:
-    """Import a module that only a configuration names, and tell the user of it before its code runs.
-
-    `what` is the value and `origin` its place; without any, the user was told before. Raises what the import raises.
-    """
-    if origin and name not in sys.modules and (place := _locate(name)) is not None:
-        logging.getLogger("longshore").info("imports '%s' from '%s' for %s at %s", name, place, what, origin)
-    return import_foreign(name)
-
-
-def _locate(name: str) -> Path | None:
-    """Return the file whose code an import runs first, without running any; ``None`` if there is none."""
-    top, *parts = name.split(".")
-    spec = find_spec(top) if top else None
-    if spec is None or spec.has_location:
-        return Path(spec.origin) if spec and spec.origin else None
-    # A package without a file of its own, such as `lsst`, whose parts lie in several folders.
-    for folder in map(Path, spec.submodule_search_locations or ()):
-        for end in range(1, len(parts) + 1):
-            part = folder.joinpath(*parts[:end])
-            for file in (part / "__init__.py", part.with_suffix(".py")):
-                if file.is_file():
-                    return file
-    return None
-
 
 # Location of the files Longshore ships: inside the package in a wheel, beside it in a source tree.
 
@@ -118,6 +80,8 @@ class Plugin(msgspec.Struct, frozen=True):
         if self.is_built_in:
             module = importlib.import_module(self.module)
         else:
+            from longshore.world.foreign_code import import_foreign, import_named
+
             module = (
                 import_foreign(self.module)
                 if self.is_registered

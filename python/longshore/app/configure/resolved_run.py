@@ -43,9 +43,10 @@ from longshore.errors import ConfigError, FilesError, Origin, ServiceError, Subm
 from longshore.model.file_identity import FileIdentity, FolderLinks
 from longshore.model.sites import SiteDecision
 from longshore.model.values import YamlValue
+from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.pilots import read_pilot
-from longshore.sites.profile import executor_settings, select_inherited, site_description
+from longshore.sites.profile import executor_settings, site_description
 from longshore.sites.requests import SINGLE
 from longshore.system.host import user_folder
 from longshore.system.links import DiskLinks

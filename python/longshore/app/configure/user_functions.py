@@ -54,7 +54,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 def call_builtin_or_imported(call: FunctionCall) -> object:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     # Imported here, because the program ends otherwise with it.
-    from longshore.world.plugins import import_named
+    from longshore.world.foreign_code import import_named
 
     module, _, name = call.name.rpartition(".")
     try:
@@ -104,7 +104,7 @@ def find_function(
             return plugin
         module, _, function = name.rpartition(".")
         if module:
-            from longshore.world.plugins import import_named
+            from longshore.world.foreign_code import import_named
 
             refuse_functions(configuration, f"'{key}: {name}'", origin)
             imported: Callable[..., object] = getattr(import_named(module, f"'{key}'", origin), function)

@@ -22,7 +22,7 @@ from longshore.contract.service import Unreachable
 from longshore.errors import SubmissionRefusedError
 from longshore.rundir.registry import state_folder
 from longshore.rundir.run_directory import user_name_of
-from longshore.sites.profile import InheritRule, select_inherited
+from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.system.host import host_name, user_name
 from longshore.system.programs import ProgramResult, Shell, SystemShell
 from longshore.system.sharing import CachedAnswer, OwnTroubleError, RateLimit, SharedBatch, cached_answer

@@ -34,7 +34,7 @@ from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.reused_attempts import ReusedAttempts
-from longshore.sites.profile import InheritRule, select_inherited
+from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.system.folder import make_folders
 from longshore.system.host import (
     boot_id,

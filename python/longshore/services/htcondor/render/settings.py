@@ -16,7 +16,7 @@ from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow import JobSettings
 from longshore.services.htcondor.render import quoting
-from longshore.sites.profile import is_excluded
+from longshore.sites.inherited_environment import is_excluded
 
 SETTINGS_KEY: Final = "htcondor"
 """Key of the service's settings map."""
