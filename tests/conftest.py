@@ -38,6 +38,9 @@ _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As after `nohup bin/test &`: commands under test would never see an interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # As after `nohup bin/test`.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _KEPT = frozenset({"LONGSHORE_POOLS"})
 """Variables that speak to the tests, not to Longshore."""

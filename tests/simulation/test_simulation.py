@@ -21,9 +21,9 @@ from tests.simulation.story import tell
 pytestmark = pytest.mark.no_cover
 
 _SHARE: Final = 50
-_HISTORIES: Final = {"change": 150, "all": 1_000, "night": 2_000}[DEPTH]
+_HISTORIES: Final = {"change": 150, "all": 500, "night": 2_000}[DEPTH]
 _PILOT_SHARE: Final = 25
-_PILOT_HISTORIES: Final = {"change": 25, "all": 100, "night": 150}[DEPTH]
+_PILOT_HISTORIES: Final = {"change": 25, "all": 50, "night": 150}[DEPTH]
 _MUTANT_HISTORIES: Final = 600
 """Histories within which each mutant must be found."""
 

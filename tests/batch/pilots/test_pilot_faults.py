@@ -68,23 +68,30 @@ def test_pilots_that_are_killed_at_random_lose_only_what_had_begun(runs: RunMake
     jobs.check()
 
 
-@pytest.mark.full
-@pytest.mark.timeout(900)
-def test_ten_thousand_jobs_while_fifty_pilots_are_killed(runs: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "kills"),
+    [
+        pytest.param(2_000, 10, marks=pytest.mark.full),
+        pytest.param(10_000, 50, marks=[pytest.mark.bulk, pytest.mark.timeout(900)]),
+    ],
+)
+def test_many_jobs_while_many_pilots_are_killed(
+    runs: RunMaker, monkeypatch: pytest.MonkeyPatch, number: int, kills: int
+) -> None:
     # The records of a dead pilot are complete once the mount has shown them.
     settings = msgspec.structs.replace(SETTINGS, cpus=4, count=4, settle_s=4 * LATE_AND_SHORT_S)
     pilot_run, _ = runs.make(settings, late_s=LATE_AND_SHORT_S)
     show_late(monkeypatch, LATE_AND_SHORT_S)
     random = Random(50)
     # Some run long enough to be killed; the budget is that of an engine whose `retryOnLost` is 10.
-    seconds = [0.4 if random.random() < 0.05 else 0.0 for _ in range(10_000)]
+    seconds = [0.4 if random.random() < 0.05 else 0.0 for _ in range(number)]
     jobs = RetryingRun(pilot_run.begin_life(), seconds, budget=10)
-    killer = Killer(pilot_run.allocations, 50, most=50, every_s=0.8)
+    killer = Killer(pilot_run.allocations, 50, most=kills, every_s=0.8)
     while not jobs.is_over:
         jobs.step()
         killer.strike(time.monotonic())
     assert jobs.check() > 0
-    assert killer.kills == 50
+    assert killer.kills == kills
 
 
 @pytest.mark.parametrize("seconds", [2.0, 8.0], ids=["shorter than the lease", "longer"])
