@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "config/retries.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "graphs/placeholders.py": "`local` is a keyword of the shell",
     "plan/job_commands.py": "`local` is a keyword of the shell",
-    "sites/profile.py": "variables that schedulers set, also those that have no service here",
+    "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
     "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",
     "rundir/registry.py": "`~/.local/state` is a folder of the XDG specification",
 }
