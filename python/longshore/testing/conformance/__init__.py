@@ -2,9 +2,8 @@
 
 A test module of the plug-in derives its classes from them, under names that pytest collects::
 
+    from longshore.testing.conformance.executor import EndRetentionConformance, ExecutorConformance
     from longshore.testing.conformance.service import EngineServiceConformance
-    from longshore.testing.conformance.executor import ExecutorConformance
-    from longshore.testing.conformance.executor import EndRetentionConformance
 
 
     class TestMyExecutor(ExecutorConformance, EndRetentionConformance):
