@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from longshore.contract.service import (
     CancelOutcome,
@@ -26,7 +26,9 @@ from longshore.contract.service import (
     RunPaths,
     RunSearch,
     Unreachable,
+    WmsService,
 )
+from longshore.errors import SubmissionRefusedError
 from longshore.model.event import BriefEvent
 from longshore.model.submission import Submission
 
@@ -396,3 +398,56 @@ class LoadReporter(ABC):
         ServiceError
             The workload manager cannot be asked.
         """
+
+
+# Calls of optional capabilities, with a default for each; other defaults are where they are needed.
+
+Capability = TypeVar("Capability")
+
+
+def require_capability(service: WmsService, capability: type[Capability], what: str) -> Capability:
+    """Return the service as a capability; `what` is its use for the error message, such as ``restart runs``.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The service lacks the capability.
+    """
+    if isinstance(service, capability):
+        return service
+    raise SubmissionRefusedError(f"the service '{service.name}' cannot {what}")
+
+
+def recovered_submission(service: WmsService, run: RunPaths) -> Submission | None:
+    """Return a submission that arrived and was not recorded; see `Recoverable.recover`."""
+    return service.recover(run) if isinstance(service, Recoverable) else None
+
+
+def journal_is_complete(service: WmsService, run: RunPaths) -> bool:
+    """Return whether readers may read the journal instead of asking the service for events."""
+    return service.journal_is_complete(run) if isinstance(service, PartialJournal) else True
+
+
+def log_locator(service: WmsService, run: RunPaths) -> LogLocator | None:
+    """Return the locator of a run's logs; ``None`` if they are at `RunPaths.log_of`."""
+    return service.log_locator(run) if isinstance(service, LogLocating) else None
+
+
+def log_directories(service: WmsService, workflow: Workflow) -> Iterable[str]:
+    """Return directories that must exist before jobs write to them."""
+    return service.log_directories(workflow) if isinstance(service, LogDirectories) else ()
+
+
+def status_lines(service: WmsService, run: RunPaths) -> tuple[str, ...]:
+    """Return facts on the controller of a run, a line each."""
+    return service.status_lines(run) if isinstance(service, StatusLines) else ()
+
+
+def launcher_line(service: WmsService, settings: Mapping[str, Any]) -> str:
+    """Return the launcher that the service puts before the command of a job; empty for none."""
+    return service.launcher_line(settings) if isinstance(service, LauncherLine) else ""
+
+
+def backend_options(service: WmsService, text: str) -> Mapping[str, Any]:
+    """Return keys and values that options of the workload manager stand for; empty where the service takes none."""
+    return service.backend_options(text) if isinstance(service, BackendOptions) else {}

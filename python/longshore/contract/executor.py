@@ -408,3 +408,11 @@ class HostBound(ABC):
     @abstractmethod
     def unseen_processes(self, run: RunPaths) -> str:
         """Describe processes of a run that may live on another host; empty without any. Called without `open`."""
+
+
+class ExecutorOwner:
+    """A service whose runs an engine drives: it submits their jobs one by one, and has an executor for that."""
+
+    def executor(self, settings: Mapping[str, Any]) -> Executor:
+        """Return a new executor, not yet opened; see `longshore.engine.run.engine_service.EngineService.executor`."""
+        raise NotImplementedError

@@ -10,9 +10,8 @@ import msgspec
 
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
-from longshore.contract.capabilities import Cancellable, Queryable, Steerable
+from longshore.contract.capabilities import Cancellable, Queryable, Steerable, require_capability
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunSearch
-from longshore.engine.run.service_capabilities import require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError, SubmissionRefusedError, UsageError
 from longshore.model.report import FINAL_LABEL, RunReport

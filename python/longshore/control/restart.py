@@ -24,13 +24,12 @@ from longshore.app.runs.open_run import (
 )
 from longshore.app.submit.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
-from longshore.contract.capabilities import Amendable, Restartable
+from longshore.contract.capabilities import Amendable, Restartable, recovered_submission, require_capability
 from longshore.contract.service import RestartChanges, Unreachable
 from longshore.control.interventions import explain_interruption
 from longshore.control.resume import note_changed_sources, refuse_damage
 from longshore.engine.journal.journal import newest_life
 from longshore.engine.run.notifier_process import start_missing_notifier
-from longshore.engine.run.service_capabilities import recovered_submission, require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode

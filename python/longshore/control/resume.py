@@ -16,14 +16,13 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_erro
 from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_outputs
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.app.verify.run_end import check_starts, check_submissions
-from longshore.contract.capabilities import Resumable
+from longshore.contract.capabilities import Resumable, require_capability
 from longshore.contract.service import RunPaths
 from longshore.control.interventions import explain_interruption
 from longshore.engine.journal.chain import life_path, measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_finished, seal_of
 from longshore.engine.journal.survey import JournalSurvey
 from longshore.engine.run.lost_journal import find_lost_manifests, newest_known_life, refuse_lost_manifest
-from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.model.report import Damage

@@ -341,10 +341,10 @@ class _ExplanationBuilder:
 
     def _room(self, request: Request) -> PoolUsage | None:
         """Return the free resources of this machine; ``None`` for other workload managers, which do not report them."""
-        from longshore.engine.run.engine_service import EngineService
+        from longshore.contract.executor import ExecutorOwner
 
         service = self._opened.service
-        if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:
+        if not isinstance(service, ExecutorOwner) or not service.traits.runs_on_submit_host:
             return None
         executor = service.executor(read_settings(self._opened.run).executor)
         capacity = executor.probe().capacity if isinstance(executor, ResourceProbe) else None

@@ -23,11 +23,10 @@ from longshore.app.runs.open_run import (
     map_read_errors,
     open_run,
 )
-from longshore.contract.capabilities import LogLocator
+from longshore.contract.capabilities import LogLocator, log_locator
 from longshore.contract.service import file_name
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.run.service_capabilities import log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.state.apply_event import apply_event

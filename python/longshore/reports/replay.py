@@ -432,9 +432,9 @@ def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, numb
     `mark` is the position in the events. To be called before the replay is finished.
     """
     # Imported here: a report from a snapshot does without.
-    from longshore.engine.run.engine_service import EngineService
+    from longshore.contract.executor import ExecutorOwner
 
-    has_journal = isinstance(opened.service, EngineService) and not caches_details(opened)
+    has_journal = isinstance(opened.service, ExecutorOwner) and not caches_details(opened)
     if number < max(_MANY_EVENTS, replayed.state.size // _JOBS_PER_EVENT) or not has_journal:
         return b""
     checksum = checksum_at(opened.run.journal, mark)

@@ -13,12 +13,12 @@ from msgspec import structs
 
 from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
+from longshore.contract.capabilities import status_lines
 from longshore.contract.service import Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.notice_log import (

@@ -40,8 +40,8 @@ from longshore.config.interpolate import FunctionCaller, Scope
 from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, map_items, merge_over
 from longshore.config.quantities import parse_bool
 from longshore.config.search import Config
+from longshore.contract.capabilities import backend_options
 from longshore.contract.service import WmsService
-from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import CodeRefusedError, ConfigError, Origin
 from longshore.model.values import YamlValue
 from longshore.sites.profile import ResolvedSiteProfile

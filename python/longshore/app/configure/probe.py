@@ -15,8 +15,8 @@ import msgspec
 
 from longshore.app.progress import Progress, warn
 from longshore.contract.capabilities import JobProbe
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, PingReport, Problem, WmsService
-from longshore.engine.run.engine_service import EngineService
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.workflow import Job
 from longshore.rundir.registry import state_folder
@@ -67,7 +67,7 @@ def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
     """
     if report is None or report.ok or (report.inventory and not any(each.fatal for each in report.problems)):
         return
-    if isinstance(service, EngineService):
+    if isinstance(service, ExecutorOwner):
         refused = SubmissionRefusedError if report.problems else UnreachableError
         raise refused(
             f"the workload manager '{report.service}' does not take this run: {report.message}",

@@ -6,7 +6,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.plan.clustering import dimension_template
 from longshore.app.progress import Progress
 from longshore.config.merge import PACKAGED_LAYERS
-from longshore.engine.run.engine_service import EngineService
+from longshore.contract.executor import ExecutorOwner
 from longshore.errors import ConfigError
 from longshore.model.tasks import ClusteredGraph
 from longshore.plan.job_commands import attempt_log_path
@@ -27,7 +27,7 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress)
     clusters = clustered.dag.nodes
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
     template = dimension_template(run.configuration, KEY, dimensions | _OWN)
-    if template and not isinstance(run.service, EngineService):
+    if template and not isinstance(run.service, ExecutorOwner):
         progress.note(f"'{KEY}' has no effect: the service '{run.service.name}' names logs itself")
         return ""
     try:

@@ -23,10 +23,9 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import Node, map_items
 from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
 from longshore.config.staging import read_staging
-from longshore.contract.capabilities import AllocationReader
+from longshore.contract.capabilities import AllocationReader, launcher_line
 from longshore.contract.service import Problem, WmsService
 from longshore.engine.policy.retry import lowered_first_memory
-from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
 from longshore.model.tasks import ClusteredGraph, ClusterMember, Composition
 from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow, total_request

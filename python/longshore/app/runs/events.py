@@ -12,11 +12,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
+from longshore.contract.capabilities import journal_is_complete
 from longshore.contract.service import Mark, StaleMarkError, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.event_chunks import EventChunks
 from longshore.engine.journal.read_journal import read_blocks, read_since
-from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import (
     DECODE_ERRORS,

@@ -20,9 +20,9 @@ from longshore.app.configure.service_lookup import (
     service_names,
     short_name,
 )
-from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring
+from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring, log_locator
 from longshore.contract.service import EventSource, Mark, RunPaths, RunSearch, Unreachable, WmsService, log_path
-from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
+from longshore.engine.run.service_capabilities import event_source, is_alive
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import (
     DECODE_ERRORS,
@@ -220,11 +220,11 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         lost = find_lost_lives(self.run)
         if lost is None:
             return None
-        from longshore.engine.run.engine_service import EngineService
-        from longshore.engine.run.service_capabilities import journal_is_complete
+        from longshore.contract.capabilities import journal_is_complete
+        from longshore.contract.executor import ExecutorOwner
 
         # A workload manager that runs whole workflows has the events itself.
-        has_engine = isinstance(self.service, EngineService) and journal_is_complete(self.service, self.run)
+        has_engine = isinstance(self.service, ExecutorOwner) and journal_is_complete(self.service, self.run)
         return lost if has_engine and self.is_alive() is False else None
 
     @cached_property

@@ -12,9 +12,10 @@ import msgspec
 
 from longshore.app.progress import RecordingProgress
 from longshore.app.submit.shared_outputs import claim_outputs, stored_outputs
+from longshore.contract.capabilities import recovered_submission
 from longshore.contract.service import RunPaths, Unreachable, WmsService
 from longshore.engine.run.notifier_process import start_missing_notifier
-from longshore.engine.run.service_capabilities import is_alive, recovered_submission
+from longshore.engine.run.service_capabilities import is_alive
 from longshore.errors import (
     FilesError,
     LongshoreError,

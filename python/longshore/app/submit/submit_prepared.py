@@ -20,10 +20,9 @@ from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
-from longshore.contract.capabilities import JobProbe
+from longshore.contract.capabilities import JobProbe, recovered_submission
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, Problem, RunPaths, Site, WmsService
-from longshore.engine.run.engine_service import EngineService
-from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import ErrorDetail, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
@@ -90,7 +89,7 @@ def _probe(prepared: PreparedRun, progress: Progress) -> None:
     # Others get the whole graph, and keep no settings of a site in the run.
     if (
         service.traits.runs_on_submit_host
-        or not isinstance(service, EngineService)
+        or not isinstance(service, ExecutorOwner)
         or not isinstance(service, JobProbe)
     ):
         return

@@ -18,8 +18,8 @@ from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.config.merge import plain_value
 from longshore.config.notices import SECTION, read_notices
+from longshore.contract.capabilities import log_directories
 from longshore.contract.service import RunPaths
-from longshore.engine.run.service_capabilities import log_directories
 from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError
 from longshore.model.file_identity import external_files

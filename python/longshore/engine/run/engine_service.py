@@ -27,7 +27,7 @@ from longshore.contract.capabilities import (
     Resumable,
     Steerable,
 )
-from longshore.contract.executor import Executor, HostBound
+from longshore.contract.executor import Executor, ExecutorOwner, HostBound
 from longshore.contract.service import (
     CancelOutcome,
     Context,
@@ -87,6 +87,7 @@ class EngineService(
     Steerable,
     LogLocating,
     NoticeHost,
+    ExecutorOwner,
 ):
     """A service for a workload manager that knows only single jobs; a subclass has a name and an executor.
 

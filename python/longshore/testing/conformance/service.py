@@ -38,6 +38,7 @@ from longshore.contract.capabilities import (
     SiteAccess,
     StatusLines,
     Steerable,
+    log_directories,
 )
 from longshore.contract.service import (
     Context,
@@ -54,7 +55,7 @@ from longshore.contract.service import (
     WmsService,
 )
 from longshore.engine.journal.read_journal import read_events as read_journal
-from longshore.engine.run.service_capabilities import event_source, is_alive, log_directories
+from longshore.engine.run.service_capabilities import event_source, is_alive
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.engine.rundir.replay import replay
