@@ -11,10 +11,10 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import HeldNotes, RecordingProgress, SilentProgress
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.transform import RunPlan
-from longshore.batch.check_settings import batch_of
-from longshore.batch.script_writer import ScriptWriter
-from longshore.batch.service import BatchService
-from longshore.batch.settings import own_map
+from longshore.services.batch.check import batch_of
+from longshore.services.batch.script_writer import ScriptWriter
+from longshore.services.batch.service import BatchService
+from longshore.services.batch.settings import own_map
 from longshore.world.plugins import shipped_path
 
 NAMES = sorted(path.stem for path in shipped_path("config", "sites").glob("*.yaml"))

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.batch.pilots.pilot_box import GIB, PilotBox
 from tests.bench.processes import peak_mb
+from tests.services.batch.pilots.pilot_box import GIB, PilotBox
 
 from longshore.engine import keeper
 

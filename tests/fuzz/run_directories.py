@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tests.fuzz.kind import ROOT
 
-from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.executor import WaitReasons
 from longshore.contract.service import RunPaths
 from longshore.rundir.run_directory import write_waiting
+from longshore.services.batch.records import BatchRecord, BatchRecords
 
 _RUN = """wfformat: graph.json
 runQuantumCommand: 'case {label} in b) exit 3;; esac'

@@ -12,10 +12,6 @@ from typing import Final
 from tests.fuzz.kind import ROOT, Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import SCALARS, mutate_text
 
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.native.derive_events import derive_events
-from longshore.batch.native.observe import NativeObserver, NativeRecord
-from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.service import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
@@ -25,6 +21,9 @@ from longshore.model.event import FORMAT, Life
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.native.observe import NativeObserver, NativeRecord, derive_events
+from longshore.services.batch.records import BatchRecord, BatchRecords
 from longshore.services.htcondor.events.dagman_end import read_dagman_end
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_reader import UserLog

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
-from longshore.batch.ping import MISSING_INFORMATION
-from longshore.batch.settings import KIT_KEYS
 from longshore.config.retries import LSF_STATES
+from longshore.services.batch.ping import MISSING_INFORMATION
+from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS
 from longshore.services.lsf.options import SITE_NAMES
 

@@ -14,7 +14,7 @@ import yaml
 from tests.config.documented_keys import file_of
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.batch.pilots.allocation import PilotSettings
+from longshore.services.batch.pilots.allocations import PilotSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "configuration.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
-from longshore.batch.settings import KIT_KEYS
+from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.sge.options import SITE_NAMES
 from longshore.services.sge.service import BACKEND_HELP
 

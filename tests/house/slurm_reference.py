@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
-from longshore.batch.ping import MISSING_INFORMATION, PING_LIMIT_S
-from longshore.batch.settings import KIT_KEYS
 from longshore.config.retries import SLURM_STATES
+from longshore.services.batch.ping import MISSING_INFORMATION, PING_LIMIT_S
+from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.slurm.options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import BACKEND_HELP
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from tests.live.pools import SlurmPool
 
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.executor.executor import BatchExecutor
-from longshore.batch.records import BATCH_TEMPLATE
 from longshore.contract.executor import Executor
 from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.values import YamlValue
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.executor.executor import BatchExecutor
+from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance.service import (

@@ -47,7 +47,7 @@ if os.environ.get("KILL") in ("before", "behind"):
 """
 SLURM = """
 import os, signal
-from longshore.batch.native.native_run import NativeRun
+from longshore.services.batch.native.native_run import NativeRun
 from longshore.services.slurm.service import SlurmService
 
 

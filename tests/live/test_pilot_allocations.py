@@ -13,14 +13,13 @@ from tests.live.run_folder import make_run_folder
 from tests.live.runs import until
 from tests.live.sge_pools import PROGRAMS, SgePool
 
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import Dialect
-from longshore.batch.pilots.allocation import AllocationNews, PilotSettings
-from longshore.batch.pilots.batch_allocations import BatchAllocations
-from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
-from longshore.batch.pilots.setup import make_allocations
 from longshore.contract.service import WmsService
 from longshore.model.workflow import MIB
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.dialect import Dialect
+from longshore.services.batch.pilots.allocations import AllocationNews, BatchAllocations, PilotSettings
+from longshore.services.batch.pilots.pilot_link import CheckedReader, CheckedWriter
+from longshore.services.batch.pilots.setup import make_allocations
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.services.slurm.dialect import SlurmDialect

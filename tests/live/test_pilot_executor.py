@@ -12,15 +12,15 @@ from tests.live.pools import SlurmPool
 from tests.live.run_folder import make_run_folder
 from tests.live.sge_pools import PROGRAMS, SgePool
 
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import Dialect
-from longshore.batch.pilots.allocation import PilotSettings
-from longshore.batch.pilots.setup import make_combined_executor
-from longshore.batch.records import BatchRecords
 from longshore.contract.executor import Accepted, Batch, BatchMember
 from longshore.contract.service import RunPaths, Unreachable, WmsService
 from longshore.model.event import Ended, Lost
 from longshore.model.workflow import MIB, Request
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.dialect import Dialect
+from longshore.services.batch.pilots.allocations import PilotSettings
+from longshore.services.batch.pilots.setup import make_combined_executor
+from longshore.services.batch.records import BatchRecords
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.services.slurm.dialect import SlurmDialect

@@ -13,7 +13,7 @@ from tests.live.runs import DialectSite, many, until
 from tests.live.sge_pools import SgeSite
 from tests.waiting import engine_of
 
-from longshore.batch.pilots.checked_lines import CheckedReader
+from longshore.services.batch.pilots.pilot_link import CheckedReader
 
 pytestmark = pytest.mark.live
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from longshore.batch.jobs import ClusterFacts
-from longshore.batch.script_writer import ScriptWriter
-from longshore.batch.service import BatchService
-from longshore.batch.settings import own_map
 from longshore.contract.executor import Batch, BatchMember, Urgency
 from longshore.contract.service import RunPaths
 from longshore.model.workflow import Request
+from longshore.services.batch.jobs import ClusterFacts
+from longshore.services.batch.script_writer import ScriptWriter
+from longshore.services.batch.service import BatchService
+from longshore.services.batch.settings import own_map
 from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))

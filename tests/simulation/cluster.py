@@ -12,11 +12,16 @@ from tests.simulation.machine import Machine
 from tests.simulation.plan import Plan
 from tests.simulation.universe import Process, Universe
 
-from longshore.batch.pilots.allocation import AllocationNews, PilotSettings, mail_path, margin_s
-from longshore.batch.pilots.batch_allocations import numbers_of_mailboxes
-from longshore.batch.pilots.program.pilot import Pilot
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.keeper.kernel import become_subreaper
+from longshore.services.batch.pilots.allocations import (
+    AllocationNews,
+    PilotSettings,
+    mail_path,
+    margin_s,
+    numbers_of_mailboxes,
+)
+from longshore.services.batch.pilots.program.pilot import Pilot
 from longshore.system.folder import make_folders
 
 _QUEUE_S: Final = (0.0, 0.0, 0.3, 4.0)

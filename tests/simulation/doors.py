@@ -16,12 +16,12 @@ from tests.simulation.machine import Machine
 from tests.simulation.pipes import FIRST_NUMBER
 from tests.simulation.universe import Process, Universe
 
-from longshore.batch.pilots.program.pilot_system import PilotSystem
-from longshore.batch.pilots.program.pilot_system import system as pilot_system
 from longshore.engine import keeper
 from longshore.engine.keeper.guard import GuardSystem
 from longshore.engine.keeper.guard import system as guard_system
 from longshore.engine.keeper.kernel import System, system
+from longshore.services.batch.pilots.program.pilot_system import PilotSystem
+from longshore.services.batch.pilots.program.pilot_system import system as pilot_system
 from longshore.system.processes import processes
 
 

@@ -31,13 +31,13 @@ from tests.simulation.service import SimulatedService
 from tests.simulation.truth import Truth
 from tests.simulation.universe import EndlessHistoryError, Happening, Process, Universe
 
-from longshore.batch.pilots.executor import PilotExecutor
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths
 from longshore.engine.keeper import keeper
 from longshore.engine.keeper.guard import Guard, guard_path
 from longshore.engine.keeper.kernel import system
 from longshore.engine.run import engine_service
+from longshore.services.batch.pilots.executor import PilotExecutor
 from longshore.services.local.executor import LocalExecutor
 from longshore.system.files import files
 from longshore.testing.fakes import ContractViolationError

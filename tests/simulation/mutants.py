@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 from tests.simulation.plan import World
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.batch.pilots.fleet import Fleet
-from longshore.batch.pilots.program.record_writer import RecordWriter
 from longshore.control import resume
 from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine
 from longshore.model.event import Event, Seal
+from longshore.services.batch.pilots.fleet import Fleet
+from longshore.services.batch.pilots.program.pilot_mailbox import RecordWriter
 from longshore.services.local.keeper_client import LocalClient
 from longshore.system.atomic import AppendedFile
 

@@ -12,12 +12,12 @@ import pytest
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import SilentProgress
-from longshore.batch.service import BatchService
 from longshore.contract.executor import Executor
 from longshore.contract.service import Context, Intervention, PingReport, Problem, RestartChanges, ServiceTraits
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import RequestError
 from longshore.model.workflow import MIB, Workflow
+from longshore.services.batch.service import BatchService
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

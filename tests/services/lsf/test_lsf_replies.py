@@ -8,14 +8,14 @@ from datetime import datetime
 import pytest
 from tests.services.lsf import samples
 
-from longshore.batch.answers import SubmissionReply, SubmitOutcome
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.executor.classify_end import classify_end
-from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
-from longshore.batch.records import BatchRecord
 from longshore.config.retries import LSF_STATES
 from longshore.contract.service import Unreachable
 from longshore.model.states import Cause
+from longshore.services.batch.answers import SubmissionReply, SubmitOutcome
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.executor.ends import classify_end
+from longshore.services.batch.jobs import AccountRow, QueuePhase, TaskId
+from longshore.services.batch.records import BatchRecord
 from longshore.services.lsf import answers, cluster
 from longshore.services.lsf.answers import STATES
 from longshore.services.lsf.dialect import LsfDialect, dependency_text

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.services.scripts import render_script
 
-from longshore.batch.engine_job import engine_script
-from longshore.batch.script import job_name
-from longshore.batch.script_writer import job_spec
 from longshore.contract.executor import Batch, Urgency
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, Request
+from longshore.services.batch.engine_job import engine_script
+from longshore.services.batch.script import job_name
+from longshore.services.batch.script_writer import job_spec
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import plain_name, read_priority
 from longshore.services.sge.service import SgeService

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.batch.answers import SubmitOutcome
-from longshore.batch.dialect import ProgramCall
-from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.model.states import Cause
+from longshore.services.batch.answers import SubmitOutcome
+from longshore.services.batch.dialect import ProgramCall
+from longshore.services.batch.jobs import QueuePhase, TaskId
 from longshore.services.sge.answers import (
     REPLIES,
     STATES,

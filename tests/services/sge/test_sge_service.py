@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from longshore.batch.records import BatchRecord
-from longshore.batch.script_writer import job_spec
 from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem, RunPaths, Site
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
+from longshore.services.batch.records import BatchRecord
+from longshore.services.batch.script_writer import job_spec
 from longshore.services.sge.cluster import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService

@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.services.scripts import render_script
 
-from longshore.batch.jobs import ClusterFacts
+from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.slurm.service import SlurmService
 
 script = partial(render_script, SlurmService, facts=ClusterFacts(licences=("lic_a",)))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.services.slurm.scripts import directives, script
 
-from longshore.batch.script_writer import job_spec
 from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request
+from longshore.services.batch.script_writer import job_spec
 from longshore.services.slurm.cluster import parse_time_limit
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import parse_size

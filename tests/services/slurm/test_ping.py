@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from longshore.batch.commands.client import BatchClient
-from longshore.batch.ping import PING_LIMIT_S, ping
 from longshore.contract.service import PingReport
 from longshore.model.workflow import MIB
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.ping import PING_LIMIT_S, ping
 from longshore.services.slurm.cluster import (
     parse_associations,
     parse_capacity,

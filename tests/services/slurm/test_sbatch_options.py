@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.batch.jobs import ClusterFacts
-from longshore.batch.script import raw_options
-from longshore.batch.script_writer import job_spec
 from longshore.contract.executor import Batch
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Request
+from longshore.services.batch.jobs import ClusterFacts
+from longshore.services.batch.script import raw_options
+from longshore.services.batch.script_writer import job_spec
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import SbatchOptions
 from longshore.services.slurm.options import components as components_of

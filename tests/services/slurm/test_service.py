@@ -12,8 +12,6 @@ import pytest
 
 import longshore.services.slurm
 from longshore.app.configure.schemas import configuration_schema, site_schema
-from longshore.batch.check_settings import check_native_mode
-from longshore.batch.settings import KIT_KEYS
 from longshore.config.merge import plain_map
 from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
@@ -30,6 +28,8 @@ from longshore.model.workflow import (
     Request,
     Workflow,
 )
+from longshore.services.batch.check import check_native_mode
+from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService

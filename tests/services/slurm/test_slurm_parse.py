@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.batch.answers import SubmissionReply, SubmitOutcome, parse_duration, parse_size, parse_time
-from longshore.batch.jobs import QueuePhase, TaskId
+from longshore.services.batch.answers import SubmissionReply, SubmitOutcome, parse_duration, parse_size, parse_time
+from longshore.services.batch.jobs import QueuePhase, TaskId
 from longshore.services.slurm.answers import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,

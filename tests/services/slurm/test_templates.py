@@ -13,10 +13,10 @@ from tests.depth import examples
 from tests.services.scripts import RUN
 from tests.services.slurm.scripts import directives, script
 
-from longshore.batch.script import job_name
-from longshore.batch.script_writer import ScriptWriter
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
+from longshore.services.batch.script import job_name
+from longshore.services.batch.script_writer import ScriptWriter
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.script import output_pattern
 

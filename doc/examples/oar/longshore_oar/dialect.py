@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from longshore.batch.answers import SubmitOutcome, SubmitReplies
-from longshore.batch.dialect import SUBMIT_S, Dialect, ProgramCall, Programs, ProgramVariables, Question
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
-from longshore.batch.script import JobSpec
 from longshore.model.values import YamlValue
+from longshore.services.batch.answers import SubmitOutcome, SubmitReplies
+from longshore.services.batch.dialect import SUBMIT_S, Dialect, ProgramCall, Programs, ProgramVariables, Question
+from longshore.services.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
+from longshore.services.batch.script import JobSpec
 from longshore.system.programs import ProgramResult
 from longshore_oar.parse import STATES, account_rows, cores_per_machine, queue_rows
 from longshore_oar.script import DIRECTIVE, INDEX, options, read_directives, read_types

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, StateTable, TaskId
 from longshore.model.states import Cause
+from longshore.services.batch.jobs import AccountRow, QueuePhase, QueueRow, StateTable, TaskId
 from longshore_oar.script import INDEX
 
 HELD = "held"

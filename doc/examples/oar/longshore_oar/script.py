@@ -6,10 +6,10 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping
 
-from longshore.batch.script import JobSpec
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Request
+from longshore.services.batch.script import JobSpec
 
 SERVICE = "oar"
 INDEX = "OAR_ARRAY_INDEX"

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.answers import BINARY_UNITS, parse_number, parse_size
 from longshore.contract.service import Problem
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, Job, JobSettings
 from longshore.rundir.registry import state_folder
+from longshore.services.batch.answers import BINARY_UNITS, parse_number, parse_size
 from longshore.services.htcondor.render.settings import SETTINGS_KEY, CondorJobSettings
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.system.sharing import cached_answer

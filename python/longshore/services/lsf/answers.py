@@ -10,7 +10,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.answers import (
+from longshore.errors import DECODE_ERRORS
+from longshore.model.states import Cause
+from longshore.services.batch.answers import (
     BINARY_UNITS,
     SubmitOutcome,
     SubmitReplies,
@@ -19,9 +21,7 @@ from longshore.batch.answers import (
     parse_size,
     plain_lines,
 )
-from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
-from longshore.errors import DECODE_ERRORS
-from longshore.model.states import Cause
+from longshore.services.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
 from longshore.system.programs import ProgramResult
 
 # A job that was terminated is in state ``EXIT``, whatever its exit status: the reason says why. A known reason is

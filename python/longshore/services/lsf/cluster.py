@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from longshore.batch.answers import parse_number
-from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
-from longshore.batch.jobs import ClusterFacts
 from longshore.contract.service import NodeGroup, PartitionState
+from longshore.services.batch.answers import parse_number
+from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.lsf.answers import parse_bytes
 
 

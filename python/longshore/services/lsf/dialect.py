@@ -9,8 +9,10 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.batch.answers import SubmitReplies
-from longshore.batch.dialect import (
+from longshore.contract.service import PartitionState, Unreachable
+from longshore.model.workflow import Allocation
+from longshore.services.batch.answers import SubmitReplies
+from longshore.services.batch.dialect import (
     SUBMIT_S,
     DependencyDialect,
     HostLauncher,
@@ -22,12 +24,10 @@ from longshore.batch.dialect import (
     calls_with,
     parent_batches,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
-from longshore.batch.records import BatchRecord
-from longshore.batch.script import JobSpec
-from longshore.batch.settings import one_of
-from longshore.contract.service import PartitionState, Unreachable
-from longshore.model.workflow import Allocation
+from longshore.services.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
+from longshore.services.batch.records import BatchRecord
+from longshore.services.batch.script import JobSpec
+from longshore.services.batch.settings import one_of
 from longshore.services.lsf import answers, cluster
 from longshore.services.lsf.answers import STATES, element_id
 from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap, allocation, directives

@@ -10,12 +10,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.answers import BINARY_UNITS, parse_number
-from longshore.batch.script import JobSpec, fit_line, to_list
-from longshore.batch.settings import node_count, one_of
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, Request
+from longshore.services.batch.answers import BINARY_UNITS, parse_number
+from longshore.services.batch.script import JobSpec, fit_line, to_list
+from longshore.services.batch.settings import node_count, one_of
 from longshore.services.lsf.answers import parse_bytes
 
 SERVICE: Final = "lsf"

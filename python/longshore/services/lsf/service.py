@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from longshore.batch.service import BatchService
-from longshore.batch.settings import own_map
 from longshore.contract.service import Context, PingReport, Problem, ServiceTraits
 from longshore.plan.transform import ignored_requests
+from longshore.services.batch.service import BatchService
+from longshore.services.batch.settings import own_map
 from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.options import SERVICE, memory_unit

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.answers import (
+from longshore.model.states import Cause
+from longshore.services.batch.answers import (
     BINARY_UNITS,
     SubmitOutcome,
     SubmitReplies,
@@ -22,8 +23,7 @@ from longshore.batch.answers import (
     plain_lines,
     seconds_between,
 )
-from longshore.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
-from longshore.model.states import Cause
+from longshore.services.batch.jobs import AccountRow, QueueRow, StateTable, TaskId
 from longshore.system.programs import ProgramResult
 
 PENDING: Final = "qw"

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from longshore.batch.answers import parse_number
-from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
-from longshore.batch.jobs import ClusterFacts
 from longshore.contract.service import PartitionState
+from longshore.services.batch.answers import parse_number
+from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.sge.answers import lines_at, parse_bytes, parse_seconds
 
 _CLOSED: Final = "cdsuE"

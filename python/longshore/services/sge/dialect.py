@@ -9,8 +9,12 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.batch.answers import SubmitReplies
-from longshore.batch.dialect import (
+from longshore.contract.executor import Urgency
+from longshore.contract.service import PartitionState, Unreachable
+from longshore.model.values import YamlValue
+from longshore.model.workflow import Allocation
+from longshore.services.batch.answers import SubmitReplies
+from longshore.services.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     DependencyDialect,
@@ -22,13 +26,9 @@ from longshore.batch.dialect import (
     Question,
     calls_with,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
-from longshore.batch.records import BatchRecord
-from longshore.batch.script import JobSpec
-from longshore.contract.executor import Urgency
-from longshore.contract.service import PartitionState, Unreachable
-from longshore.model.values import YamlValue
-from longshore.model.workflow import Allocation
+from longshore.services.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
+from longshore.services.batch.records import BatchRecord
+from longshore.services.batch.script import JobSpec
 from longshore.services.sge import answers, cluster
 from longshore.services.sge.answers import HELD, PENDING, STATES
 from longshore.services.sge.options import (

@@ -11,14 +11,14 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.batch.answers import parse_number
-from longshore.batch.script import JobSpec, fit_line, text_lines, to_list
-from longshore.batch.settings import node_count, one_of
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import name_all
 from longshore.model.workflow import MIB, Allocation, Request
+from longshore.services.batch.answers import parse_number
+from longshore.services.batch.script import JobSpec, fit_line, text_lines, to_list
+from longshore.services.batch.settings import node_count, one_of
 from longshore.services.sge.answers import parse_bytes, parse_seconds, requested
 
 SERVICE: Final = "sge"

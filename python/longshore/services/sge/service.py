@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from longshore.batch.dialect import ProgramCall, Question
-from longshore.batch.pilots.setup import pilot_settings
-from longshore.batch.service import BatchService
-from longshore.batch.settings import own_map
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
 from longshore.contract.service import Context, Inventory, Problem, ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Job
 from longshore.plan.transform import ignored_requests
+from longshore.services.batch.dialect import ProgramCall, Question
+from longshore.services.batch.pilots.setup import pilot_settings
+from longshore.services.batch.service import BatchService
+from longshore.services.batch.settings import own_map
 from longshore.services.sge.answers import lines_at
 from longshore.services.sge.cluster import listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect

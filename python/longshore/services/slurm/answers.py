@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.answers import (
+from longshore.services.batch.answers import (
     SubmitOutcome,
     SubmitReplies,
     parse_duration,
@@ -19,7 +19,7 @@ from longshore.batch.answers import (
     parse_time,
     seconds_between,
 )
-from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.services.batch.jobs import AccountRow, QueueRow, TaskId
 from longshore.services.slurm.states import base_state
 
 # The texts of sbatch's errors are those of ``slurm_strerror``

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from longshore.batch.answers import parse_duration, parse_number, parse_size
-from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
-from longshore.batch.jobs import ClusterFacts
 from longshore.contract.service import Association, NodeGroup, PartitionState, Qos
 from longshore.model.workflow import MIB
+from longshore.services.batch.answers import parse_duration, parse_number, parse_size
+from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.jobs import ClusterFacts
 
 _NONE: Final = frozenset({"(null)", "N/A", ""})
 NODE_FORMAT: Final = "%R|%c|%m|%d|%G|%f|%D|%N"

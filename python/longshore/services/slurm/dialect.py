@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from longshore.batch.answers import SubmitReplies
-from longshore.batch.dialect import (
+from longshore.contract.service import PartitionState, Unreachable
+from longshore.model.values import YamlValue
+from longshore.services.batch.answers import SubmitReplies
+from longshore.services.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     DependencyDialect,
@@ -20,11 +22,9 @@ from longshore.batch.dialect import (
     calls_with,
     parent_batches,
 )
-from longshore.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
-from longshore.batch.records import BatchRecord
-from longshore.batch.script import JobSpec
-from longshore.contract.service import PartitionState, Unreachable
-from longshore.model.values import YamlValue
+from longshore.services.batch.jobs import AccountRow, ClusterFacts, StateTable, TaskId
+from longshore.services.batch.records import BatchRecord
+from longshore.services.batch.script import JobSpec
 from longshore.services.slurm import answers, cluster
 from longshore.services.slurm.options import (
     COMPONENT_NAMES,

@@ -16,15 +16,15 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.batch.answers import parse_size as parse_amount
-from longshore.batch.jobs import ClusterFacts
-from longshore.batch.script import JobSpec, to_list
-from longshore.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request
+from longshore.services.batch.answers import parse_size as parse_amount
+from longshore.services.batch.jobs import ClusterFacts
+from longshore.services.batch.script import JobSpec, to_list
+from longshore.services.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.services.slurm.cluster import parse_time_limit
 
 COMPONENT_NAMES: Final = (

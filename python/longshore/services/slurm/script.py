@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from longshore.batch.script import JobSpec, fit_line, text_lines
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.services.batch.script import JobSpec, fit_line, text_lines
 from longshore.services.slurm.options import SbatchOptions, omitted_options
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from longshore.batch.jobs import StateTable
 from longshore.model.states import Cause
+from longshore.services.batch.jobs import StateTable
 
 # Reasons of waiting that do not pass by themselves, and the change that mends each. The list of all reasons is
 # https://slurm.schedmd.com/job_reason_codes.html. A reason is in the table if waiting cannot clear it: the

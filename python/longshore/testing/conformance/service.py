@@ -866,7 +866,7 @@ class BatchServiceConformance(
     AllocationReaderConformance,
     JobProbeConformance,
 ):
-    """A service derived from `longshore.batch.service.BatchService`."""
+    """A service derived from `longshore.services.batch.service.BatchService`."""
 
     def knows_names(self, ctx: Context) -> bool:
         """Whether the dialect lists the partitions of the cluster."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from longshore.batch.answers import SubmitOutcome, SubmitReplies
-from longshore.batch.dialect import SUBMIT_S, Dialect, ProgramCall, Programs, ProgramVariables, Question, calls_with
-from longshore.batch.jobs import ClusterFacts, QueueRow, StateTable, TaskId
-from longshore.batch.script import JobSpec
+from longshore.services.batch.answers import SubmitOutcome, SubmitReplies
+from longshore.services.batch.dialect import (
+    SUBMIT_S,
+    Dialect,
+    ProgramCall,
+    Programs,
+    ProgramVariables,
+    Question,
+    calls_with,
+)
+from longshore.services.batch.jobs import ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.services.batch.script import JobSpec
 
 
 class MinibatchDialect(Dialect):

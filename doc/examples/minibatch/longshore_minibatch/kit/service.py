@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.batch.service import BatchService
 from longshore.contract.service import ServiceTraits
+from longshore.services.batch.service import BatchService
 from longshore_minibatch.kit.dialect import MinibatchDialect
 
 

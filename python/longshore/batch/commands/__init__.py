@@ -1,1 +1,0 @@
-"""Programs of a workload manager: calls, their pace, and calls that are repeated until they succeed."""

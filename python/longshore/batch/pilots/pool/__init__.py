@@ -1,1 +1,0 @@
-"""What pilots have and get: their states by their records, the queue, and the policy; nothing here touches a file."""

@@ -1,0 +1,272 @@
+"""What a batch system's site and cluster cannot give a run: its settings and requests, checked before it is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import msgspec
+from jinja2 import TemplateError
+
+from longshore.contract.executor import Batch
+from longshore.contract.service import Context, Inventory, Problem
+from longshore.errors import ConfigError
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, KeepPolicy, shared_parts_key
+from longshore.services.batch.client import poll_schedule
+from longshore.services.batch.dialect import Dialect
+from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.services.batch.engine_job import engine_request, engine_script, wants_engine_job
+from longshore.services.batch.ping import PILOT_NODES
+from longshore.services.batch.records import BATCH_TEMPLATE
+from longshore.services.batch.script_writer import ScriptWriter
+from longshore.services.batch.settings import (
+    hopeless_after_s,
+    max_wait_s,
+    on_submit_error,
+    own_map,
+    wants_fence,
+    wants_native,
+)
+from longshore.sites.requests import CPUS, NoPartitionError, PartitionRow, choose_partition, find_unmet_requests
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+# Settings of the site and of jobs.
+
+
+def check_site(ctx: Context, dialect: Dialect) -> Iterator[Problem]:
+    """Find invalid settings in the site's own map."""
+    name, own = dialect.name, own_map(dialect.name, ctx.site.settings)
+    try:
+        dialect.check_site(own)
+        poll_schedule(name, own)
+        on_submit_error(name, own)
+        max_wait_s(name, own)
+        hopeless_after_s(name, own)
+        fence = wants_fence(name, own)
+        native = wants_native(name, ctx.site.settings)
+        if wants_engine_job(name, ctx.site.settings) or native:
+            dialect.check_job(engine_request(name, own)[1])
+            engine_script(
+                dialect,
+                ctx.paths,
+                ctx.settings.get("executor", {}),
+                ctx.templates.get(ENGINE_TEMPLATE.name.removesuffix(".j2"), ""),
+                run_token="longshore-0",
+                by="submit",
+                command=("longshore",),
+            )
+        if native:
+            yield Problem(message=NATIVE_WARNING.format(dialect.title), origin=ctx.site.origin, fatal=False)
+        if native and fence:
+            yield Problem(
+                message=f"'{name}.fence' means nothing with '{name}.mode: native': no job has a second attempt",
+                origin=ctx.site.origin,
+                hint="Leave it out, or leave 'mode: native' out.",
+                fatal=False,
+            )
+    except ConfigError as error:
+        yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+    except ValueError as error:
+        yield Problem(message=str(error), origin=ctx.site.origin)
+
+
+def check_native_mode(workflow: Workflow, ctx: Context, dialect: Dialect) -> Iterator[Problem]:
+    """Find parts of a workflow that need an engine, when the site hands whole graphs to the workload manager."""
+    if workflow.orderings and wants_native(dialect.name, ctx.site.settings):
+        names = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
+        yield Problem(
+            message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({names})",
+            origin=ctx.site.origin,
+            hint="Leave 'mode: native' out: the engine keeps the ordering.",
+        )
+
+
+def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> Iterator[Problem]:
+    """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
+    # A job that no partition holds is found by its amounts, see `check_requests`.
+    settings = {key: value for key, value in ctx.settings.get("executor", {}).items() if key != "partitions"}
+    scripts = ScriptWriter(dialect, ctx.paths, settings, ctx.templates[BATCH_TEMPLATE.name.removesuffix(".j2")])
+    kinds: dict[tuple[object, ...], list[Job]] = {}
+    for job in workflow:
+        request = job.settings.request
+        # An amount is a number in the script, whichever it is: there may be as many as jobs.
+        key = (*shared_parts_key(job.settings), *request.amounts(), request.walltime_s is None)
+        kinds.setdefault(key, []).append(job)
+    for job, *others in kinds.values():
+        found = Problem(message="", job=job.name, key=dialect.name, jobs=1 + len(others))
+        try:
+            dialect.check_job(job.settings.service_settings)
+            batch = batch_of(job.settings)
+            scripts.max_wait_s(batch)
+            scripts.hopeless_after_s(batch)
+            scripts.text(batch)
+        except ConfigError as error:
+            yield msgspec.structs.replace(found, message=f"job '{job.name}': {error.message}", hint=error.hint)
+        except TemplateError as error:
+            yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
+            return
+
+
+def note_kept_folders(workflow: Workflow) -> Iterator[Problem]:
+    """Note the labels whose jobs should keep their temporary directories."""
+    labels = {job.label: None for job in workflow if job.settings.rules.bounds.tmp is not KeepPolicy.NONE}
+    if labels:
+        names = ", ".join(f"'{label}'" for label in labels)
+        yield Problem(
+            message=f"'keepTmp' of {names} has no effect: the wrapper removes the temporary directory of each job",
+            hint="Copy what you need from $TMPDIR at the end of the command.",
+            key="keepTmp",
+            fatal=False,
+        )
+
+
+def batch_of(job: JobSettings) -> Batch:
+    """Return a batch of jobs with these settings, without members."""
+    return Batch(
+        id="0",
+        tag="longshore-0",
+        request=job.request,
+        members=(),
+        attributes=job.attributes,
+        settings=job.service_settings,
+    )
+
+
+NATIVE_WARNING: Final = (
+    "mode: native hands the whole graph to {0}: no job is tried again or gets more memory, nothing of the run can be "
+    "held, throttled or set, success is exit code 0, and no order but that of {0} holds"
+)
+"""Warning, in a line, of what native runs do not support."""
+
+
+# Requests, by the site's partitions and by what its cluster has.
+
+
+Allocate: TypeAlias = Callable[[JobSettings, Mapping[str, Any]], Sequence[Allocation]]
+"""Returns what each component of a job asks for, by its settings and those of the executor."""
+_MANY_REQUESTS: Final = 1000
+_SMALL_ARRAY: Final = 10
+"""Mean number of jobs per request below which arrays are of little use."""
+
+
+def check_requests(workflow: Workflow, ctx: Context, allocate: Allocate, service_key: str) -> Iterator[Problem]:
+    """Find requests that no partition of the site, or no node of the cluster, can hold."""
+    settings = ctx.settings.get("executor", {})
+    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
+    capacity = (ctx.probe.capacity if ctx.probe else None) or {}
+    if not rows and not capacity:
+        return
+    for job in workflow.samples:
+        components = allocate(job.settings, settings)
+        try:
+            choose_partition(rows, components[0])
+        except NoPartitionError as error:
+            key = _lacking_key(job, components[0], error.lacks) or service_key
+            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=key)
+        for each in components:
+            yield from _check_size(job, each, capacity, service_key)
+
+
+def _lacking_key(job: Job, asked: Allocation, lacks: Sequence[str]) -> str:
+    """Return the key of the one amount that a partition lacks; empty for several, or one of the service's map."""
+    request = job.settings.request
+    amounts = {
+        CPUS: (asked.cpus_per_node, request.cpus, "requestCpus"),
+        "memory": (asked.memory_b, request.memory_b, "requestMemory"),
+        "disk": (asked.disk_b, request.disk_b, "requestDisk"),
+        "walltime": (asked.walltime_s, request.walltime_s, "requestWalltime"),
+    }
+    keys = [key for name, (amount, wanted, key) in amounts.items() if name in lacks and amount == wanted]
+    return keys[0] if len(keys) == len(lacks) == 1 else ""
+
+
+def _check_size(job: Job, asked: Allocation, capacity: Mapping[str, int], service_key: str) -> Iterator[Problem]:
+    """Find amounts that no node has: a batch system would refuse some, and let others wait for ever."""
+    request = job.settings.request
+    amounts = (
+        ("cpus", asked.cpus_per_node, request.cpus, "requestCpus"),
+        ("memory", asked.memory_b, request.memory_b, "requestMemory"),
+    )
+    for name, amount, requested, key in amounts:
+        there = capacity.get(name)
+        if amount is None or there is None or amount <= there or amount == WHOLE_NODE_B:
+            continue
+        words, available = (f"{each / MIB:.0f} MiB" if name == "memory" else str(each) for each in (amount, there))
+        yield Problem(
+            message=f"job '{job.name}' asks for {words} of '{name}', and the largest node has {available}",
+            job=job.name,
+            key=key if amount == requested else service_key,
+            hint="Ask for less, or choose another site.",
+        )
+
+
+def note_small_arrays(workflow: Workflow) -> Iterator[Problem]:
+    """Note labels whose jobs nearly all have requests of their own: an array has jobs of one request."""
+    requests = Counter(job.label for job in workflow.samples)
+    for label, jobs in workflow.counts().items():
+        different = requests[label]
+        if different >= _MANY_REQUESTS and jobs < _SMALL_ARRAY * different:
+            yield Problem(
+                message=f"the {jobs:,} jobs of '{label}' have {different:,} different requests, and so are at least "
+                f"as many submissions: round the amounts, as in 'round({{size_mb}} * 3, -2)'",
+                fatal=False,
+            )
+
+
+# By what the cluster has, which is asked before a run is submitted.
+
+
+def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, service_key: str) -> list[Problem]:
+    """Find names and amounts that the cluster does not have; else what it does not take of the site's settings.
+
+    A job that no partition of the site's table holds is found by `check_requests`.
+    """
+    inventory = ctx.probe.inventory if ctx.probe else None
+    if ctx.probe is None or inventory is None:
+        return []
+    settings = ctx.settings.get("executor", {})
+    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
+    checked_settings: set[int] = set()
+    found: list[Problem] = []
+    for job in jobs:
+        # Jobs of one profile share their settings, so one check covers them.
+        if id(job.settings) in checked_settings:
+            continue
+        checked_settings.add(id(job.settings))
+        components = allocate(job.settings, settings)
+        try:
+            row = choose_partition(rows, components[0])
+        except ConfigError:
+            continue
+        for each in components:
+            found += _check_inventory(job, at_site(each, settings, row), inventory, service_key)
+    # `check_packing` reports those of pilots.
+    return found or [each for each in ctx.probe.problems if each.key != PILOT_NODES]
+
+
+def at_site(asked: Allocation, settings: Mapping[str, Any], row: PartitionRow | None) -> Allocation:
+    """Return what a job asks for with what its site gives: a partition, an account and a QOS."""
+    queue = row["name"] if row else settings.get("queue")
+    account = (row.get("account") if row else "") or settings.get("account")
+    qos = (row.get("qos") if row else "") or settings.get("qos")
+    return msgspec.structs.replace(
+        asked,
+        partitions=asked.partitions or ((str(queue),) if queue else ()),
+        account=asked.account or str(account or ""),
+        qos=asked.qos or ((str(qos),) if qos else ()),
+    )
+
+
+def _check_inventory(job: Job, asked: Allocation, inventory: Inventory, service_key: str) -> Iterator[Problem]:
+    """Find what the cluster does not have, or not as much of."""
+    for unmet in find_unmet_requests(asked, inventory):
+        yield Problem(
+            message=f"job '{job.name}': {unmet.message}",
+            hint=unmet.hint,
+            job=job.name,
+            key=service_key,
+            fatal=unmet.fatal,
+        )

@@ -1,0 +1,396 @@
+"""Ping of a cluster: can runs of a site be submitted, is what its settings name there, and which status sources work.
+
+It submits nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import PurePosixPath
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from longshore.contract.executor import Batch
+from longshore.contract.service import Association, Inventory, PartitionState, PingReport, Problem, Qos, Unreachable
+from longshore.errors import ConfigError
+from longshore.model.wording import count_noun
+from longshore.model.workflow import Allocation, Request
+from longshore.services.batch.client import BatchClient
+from longshore.services.batch.dialect import Dialect, ProgramCall, Question
+from longshore.services.batch.jobs import ClusterFacts, TaskId
+from longshore.services.batch.script_writer import job_spec
+from longshore.sites.requests import Unmet, find_unmet_requests, unknown_name
+from longshore.system.host import user_name
+from longshore.system.programs import ProgramResult
+
+
+class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of partitions, account and QOS in a site's settings."""
+
+    partitions: tuple[str, ...] = ()
+    account: str = ""
+    qos: tuple[str, ...] = ()
+
+
+def configured_names(service: str, settings: Mapping[str, Any], asked: Iterable[str] = ()) -> ConfiguredNames:
+    """Collect the names of partitions, account and QOS from all of a site's settings.
+
+    `asked` are the partitions of a job that has no settings but the site's.
+    """
+    own: Mapping[str, Any] = settings.get(service) or {}
+    rows = settings.get("partitions") or ()
+    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(own.get("partition")), *asked]
+    qos = [own.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
+    return ConfiguredNames(
+        partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
+        account=str(settings.get("account") or ""),
+        qos=tuple(dict.fromkeys(str(name) for name in qos if name)),
+    )
+
+
+def _to_list(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
+
+
+def find_name_errors(names: ConfiguredNames, inventory: Inventory) -> Iterator[Unmet]:
+    """Find partitions, an account and QOS of a site that the cluster does not have, or not for this user."""
+    existing = {each.name: each for each in inventory.partitions or ()}
+    for name in names.partitions if inventory.partitions is not None else ():
+        if name not in existing:
+            yield unknown_name("partition", name, existing)
+            continue
+        partition = existing[name]
+        if partition.state != "UP":
+            yield Unmet(f"the partition '{name}' is {partition.state.lower()}", "Jobs wait there until that changes.")
+        if names.account and partition.accounts and names.account not in partition.accounts:
+            yield Unmet(
+                f"the partition '{name}' does not take the account '{names.account}'", _takes(partition.accounts)
+            )
+        for qos in names.qos:
+            if partition.qos and qos not in partition.qos:
+                yield Unmet(f"the partition '{name}' does not take the QOS '{qos}'", _takes(partition.qos))
+    yield from find_unmet_requests(
+        Allocation(account=names.account, qos=names.qos),
+        Inventory(accounts=inventory.accounts, qos=inventory.qos, is_enforced=inventory.is_enforced),
+    )
+
+
+def _takes(names: Iterable[str]) -> str:
+    return f"It takes {', '.join(sorted(names))}."
+
+
+def describe_partitions(existing: Iterable[PartitionState]) -> str:
+    """List the partitions in a line."""
+    return "; ".join(
+        f"{each.name}{' (default)' if each.default else ''}: {', '.join(_describe_partition(each))}"
+        for each in sorted(existing, key=lambda each: each.name)
+    )
+
+
+def _describe_partition(partition: PartitionState) -> Iterator[str]:
+    yield partition.state.lower()
+    if partition.nodes:
+        yield f"{partition.nodes} {'node' if partition.nodes == '1' else 'nodes'}"
+    if partition.limit:
+        yield "any time" if partition.limit == "UNLIMITED" else f"at most {partition.limit}"
+
+
+def describe_limits(
+    facts: ClusterFacts,
+    names: ConfiguredNames,
+    associations_of_user: Iterable[Association],
+    existing: Mapping[str, Qos],
+) -> str:
+    """List the limits in a line."""
+    found = []
+    if facts.max_array:
+        found.append(f"arrays of {facts.max_array}")
+    if facts.max_jobs:
+        found.append(f"{count_noun(facts.max_jobs, 'job')} of all users")
+    for each in associations_of_user:
+        found += _describe_limit(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
+    for name in names.qos or existing:
+        if qos := existing.get(name):
+            found += _describe_limit(f"QOS '{name}'", qos.max_jobs, qos.max_submitted, qos.max_time)
+    return "; ".join(found) or "none found"
+
+
+def _describe_limit(subject: str, jobs: str, submitted: str, time: str) -> list[str]:
+    limits = [
+        words
+        for value, words in (
+            (jobs, f"{jobs} running"),
+            (submitted, f"{submitted} submitted"),
+            (time, f"{time} long"),
+        )
+        if value
+    ]
+    return [f"{subject}: at most {', '.join(limits)}"] if limits else []
+
+
+_Answer = TypeVar("_Answer")
+PING_LIMIT_S: Final = 30.0
+"""Time limit of all queries together, in seconds."""
+_QUERY_S: Final = 10.0
+_QUERIES_AT_ONCE: Final = 4
+PILOT_NODES: Final = "pilot.nodes"
+"""Key of problems with pilots on several nodes."""
+_NO_JOB: Final = "longshore-ping"
+"""Name of no job: accounting is asked whether it answers."""
+
+MISSING_INFORMATION: Final = {
+    "queue": "the state of waiting jobs is unknown, and jobs without an end record are lost",
+    "accounting": "peak memory and CPU time are unknown, and so is the end of a job without a record that the workload "
+    "manager has forgotten",
+    "controller": "the end of a job without a record is known only from accounting",
+    "history": "the end of a job without a record that the workload manager has forgotten is unknown",
+}
+"""The information that is missing when a source does not work."""
+
+
+class _TimedQuery:
+    """Runs queries within the time limit, those that were begun side by side."""
+
+    def __init__(self, client: BatchClient, clock: Callable[[], float], pool: Executor) -> None:
+        self._client = client
+        self._clock = clock
+        self._until = clock() + PING_LIMIT_S
+        self._pool = pool
+        self._begun: dict[ProgramCall, Future[ProgramResult]] = {}
+
+    def begin(self, calls: Iterable[ProgramCall]) -> None:
+        """Begin calls whose answers are wanted later."""
+        self._begun |= {call: self._pool.submit(self._ask, call) for call in calls if call not in self._begun}
+
+    def __call__(self, call: ProgramCall) -> ProgramResult:
+        if call not in self._begun:
+            self.begin([call])
+        return self._begun[call].result()
+
+    def _ask(self, call: ProgramCall) -> ProgramResult:
+        left = self._until - self._clock()
+        if left <= 0:
+            return ProgramResult(argv=call.argv, status=None, err=f"not asked: {PING_LIMIT_S:.0f} s are over")
+        return self._client.ask(msgspec.structs.replace(call, timeout_s=min(left, _QUERY_S)))
+
+    def answer(self, question: Question[_Answer]) -> tuple[_Answer | None, str]:
+        """Return the parsed answer; ``None`` without one, and why."""
+        found = self(question.call)
+        return (question.parse(found.out), "") if found.ok else (None, found.why)
+
+
+def ping(
+    client: BatchClient,
+    settings: Mapping[str, Any],
+    pilot_questions: Sequence[Question[tuple[Unmet, ...]]] = (),
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> PingReport:
+    """Report on the cluster, and on the partitions, account and QOS of a site.
+
+    `settings` are the executor's, with ``queue``, the default destination of jobs. `pilot_questions` ask what the
+    cluster does not have for the pilots of the site.
+    """
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        return _ping(client.dialect, _TimedQuery(client, clock, pool), settings, pilot_questions)
+
+
+def _ping(
+    dialect: Dialect,
+    query: _TimedQuery,
+    settings: Mapping[str, Any],
+    pilot_questions: Sequence[Question[tuple[Unmet, ...]]],
+) -> PingReport:
+    first, *others = dialect.facts_calls()
+    config = query(first)
+    if not config.ok:
+        who = "its programs are not on this host" if config.never_ran else "the controller does not answer"
+        return PingReport(service=dialect.name, ok=False, message=f"{who}: {config.why}")
+    query.begin(others)
+    answers = [query(call) for call in others]
+    facts = dialect.parse_facts([config.out, *(answer.out if answer.ok else "" for answer in answers)])
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    query.begin(_calls_without_order(dialect, facts, since))
+    query.begin(question.call for question in pilot_questions)
+    names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
+    details = {"version": facts.version, "cluster": facts.name}
+    if (question := dialect.version_question()) is not None:
+        details["version"] = _describe_version(facts.version, *query.answer(question))
+    inventory = take_inventory(query, dialect, facts)
+    details |= _describe_names(query, dialect, (names, facts), inventory)
+    problems = (*_find_problems(dialect, names, settings, inventory), *_find_pilot_problems(query, pilot_questions))
+    details |= _check_sources(query, dialect, facts, since)
+    sizes = dialect.capacity_question()
+    return PingReport(
+        service=dialect.name,
+        ok=not problems,
+        message="; ".join(each.message for each in problems) or "the controller answers",
+        details={key: value for key, value in details.items() if value},
+        capacity=query.answer(sizes)[0] if sizes else None,
+        inventory=inventory,
+        problems=problems,
+    )
+
+
+def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> Iterator[ProgramCall]:
+    """Return the calls that need no answer of another, the slowest first."""
+    if facts.accounting:
+        for accounts in (dialect.accounts_question(user_name(), facts), dialect.qos_question()):
+            if accounts is not None:
+                yield accounts.call
+        accounting = dialect.accounting_by_name_call(_NO_JOB, since=since, user=user_name())
+        if accounting is not None:
+            yield accounting
+    for question in (dialect.version_question(), dialect.partitions_question(), dialect.capacity_question()):
+        if question is not None:
+            yield question.call
+    yield from dialect.inventory_questions().calls
+    yield dialect.queue_call(user_name())
+
+
+def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the partitions of a job that has no settings but the site's, raw options included."""
+    asked = _site_allocation(dialect, settings)
+    return asked.partitions if asked else ()
+
+
+def _site_allocation(dialect: Dialect, settings: Mapping[str, Any]) -> Allocation | None:
+    """Return what a job of two processors asks for that has no settings but the site's; ``None`` for invalid ones."""
+    batch = Batch(id="0", tag="longshore-0", request=Request(cpus=2), members=())
+    try:
+        return dialect.allocations(job_spec(dialect, batch, settings))[0]
+    except ConfigError:
+        # `check` reports what is wrong with it.
+        return None
+
+
+def _find_problems(
+    dialect: Dialect, names: ConfiguredNames, settings: Mapping[str, Any], inventory: Inventory
+) -> Iterator[Problem]:
+    """Find settings of the site that the cluster does not take; only jobs that use them cannot run."""
+    unmet = [*find_name_errors(names, inventory)]
+    if (asked := _site_allocation(dialect, settings)) is not None:
+        plain = Allocation(licences=asked.licences, names=asked.names)
+        unmet += find_unmet_requests(plain, msgspec.structs.replace(inventory, partitions=None, nodes=None))
+    for each in dict.fromkeys(unmet):
+        yield Problem(message=each.message, hint=each.hint, fatal=False)
+
+
+def _find_pilot_problems(
+    query: _TimedQuery, pilot_questions: Iterable[Question[tuple[Unmet, ...]]]
+) -> Iterator[Problem]:
+    """Find what the cluster does not have for the pilots of a site; other jobs can run."""
+    for question in pilot_questions:
+        for each in query.answer(question)[0] or ():
+            yield Problem(message=each.message, hint=each.hint, fatal=False, key=PILOT_NODES)
+
+
+def _describe_version(controller: str, programs: str | None, why: str) -> str:
+    """Return the version of the controller, and that of the local programs when it differs."""
+    if not programs:
+        return f"{controller}, of the programs here unknown: {why}"
+    return controller if programs == controller else f"{controller}, of the programs here {programs}"
+
+
+def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) -> Inventory:
+    """Ask for what the cluster has; a question without an answer leaves ``None``."""
+
+    def answer(question: Question[_Answer] | None) -> _Answer | None:
+        return None if question is None else query.answer(question)[0]
+
+    more = dialect.inventory_questions()
+    partitions = answer(dialect.partitions_question())
+    limits = answer(more.limits) or {}
+    accounts = answer(dialect.accounts_question(user_name(), facts)) if facts.accounting else None
+    qos = answer(dialect.qos_question()) if facts.accounting else None
+    if {"limits", "safe"}.isdisjoint(facts.enforced):
+        accounts = accounts and [msgspec.structs.replace(each, walltime_s=None) for each in accounts]
+        qos = qos and {name: msgspec.structs.replace(each, walltime_s=None) for name, each in qos.items()}
+    return Inventory(
+        partitions=None if partitions is None else tuple(_with_limits(partitions.values(), limits)),
+        nodes=answer(more.nodes) or None,
+        accounts=None if accounts is None else tuple(accounts),
+        # A cluster that lists none answers with nothing.
+        qos=tuple(qos.values()) if qos else None,
+        licences=answer(more.licences),
+        names={kind: found for kind, question in more.names.items() if (found := answer(question)) is not None},
+        max_array=facts.max_array,
+        knows_resources=more.knows_resources,
+        is_enforced=bool(facts.enforced),
+    )
+
+
+def _with_limits(partitions: Iterable[PartitionState], limits: Mapping[str, float]) -> Iterator[PartitionState]:
+    for each in partitions:
+        limit = limits.get(each.name)
+        yield each if limit is None else msgspec.structs.replace(each, walltime_s=limit)
+
+
+def _describe_names(
+    query: _TimedQuery, dialect: Dialect, known: tuple[ConfiguredNames, ClusterFacts], inventory: Inventory
+) -> dict[str, str]:
+    """Describe the partitions, the accounts, the QOS and their limits."""
+    names, facts = known
+    details: dict[str, str] = {}
+    if (question := dialect.partitions_question()) is not None:
+        states, why = query.answer(question)
+        details["partitions"] = f"unknown: {why}" if states is None else describe_partitions(states.values())
+    accounts = dialect.accounts_question(user_name(), facts) if facts.accounting else None
+    if accounts is None:
+        named = [f"account '{names.account}'"] if names.account else []
+        named += [f"QOS '{name}'" for name in names.qos]
+        unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
+        none = (
+            f"{dialect.title} does not list those that a user may charge"
+            if facts.accounting
+            else "this cluster keeps none"
+        )
+        details["accounts"] = f"{none}{unchecked}"
+    else:
+        _, why = query.answer(accounts)
+        details["accounts"] = f"unknown: {why}" if why else _list({each.account for each in inventory.accounts or ()})
+    if facts.accounting and accounts is not None and (qualities := dialect.qos_question()) is not None:
+        _, why = query.answer(qualities)
+        details["qos"] = f"unknown: {why}" if why else _list(each.name for each in inventory.qos or ())
+    known_qos = {each.name: each for each in inventory.qos or ()}
+    details["limits"] = describe_limits(facts, names, inventory.accounts or (), known_qos)
+    return details
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _check_sources(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts, since: str) -> dict[str, str]:
+    """Find out which status sources work here, in order of precedence."""
+    programs = dialect.programs
+    found = {
+        "records": "left by each job in the run directory, which its nodes must see",
+        programs.queue: _describe_source("queue", query(dialect.queue_call(user_name()))),
+    }
+    call = dialect.accounting_by_name_call(_NO_JOB, since=since, user=user_name())
+    if call is not None:
+        none = ProgramResult(argv=call.argv, status=1, err="this cluster keeps no accounts")
+        answer = query(call) if facts.accounting else none
+        found[programs.accounting] = _describe_source("accounting", answer)
+    shown = dialect.show_call(TaskId(1))
+    if shown is not None and (program := PurePosixPath(shown.argv[0]).name) not in found:
+        age = facts.min_job_age_s
+        found[program] = f"remembers jobs that are over for {age:.0f} s" if age else "works"
+    while shown is not None and (shown := shown.otherwise) is not None:
+        program, answer = PurePosixPath(shown.argv[0]).name, query(msgspec.structs.replace(shown, otherwise=None))
+        if program not in found:
+            is_answer = not isinstance(dialect.parse_shown(TaskId(1), answer), Unreachable)
+            found[program] = "works" if is_answer else _describe_failure("history", answer)
+    return found
+
+
+def _describe_source(role: str, answer: ProgramResult) -> str:
+    return "works" if answer.ok else _describe_failure(role, answer)
+
+
+def _describe_failure(role: str, answer: ProgramResult) -> str:
+    return f"does not work ({answer.why}): {MISSING_INFORMATION[role]}"
