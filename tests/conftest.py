@@ -35,6 +35,9 @@ settings.load_profile("house")
 
 _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 
+# Collecting makes no garbage worth looking for; `pytest_collection_finish` enables it again.
+gc.disable()
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As after `nohup bin/test &`: commands under test would never see an interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -139,6 +142,7 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of tests, which live as long as the process."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

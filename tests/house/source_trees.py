@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,13 @@ MODULES: Final = sorted(PACKAGE.rglob("*.py"))
 @cache
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a file, which is not to be changed."""
-    return ast.parse(path.read_bytes())
+    # Parsing makes no garbage, and the tree is kept: three quarters of the time went to looking through all of them.
+    gc.disable()
+    try:
+        return ast.parse(path.read_bytes())
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @cache

@@ -6,11 +6,11 @@ import ast
 import inspect
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 import pytest
-from tests.house.source_trees import MODULES, PACKAGE, tree_of
+from tests.house.source_trees import MODULES, PACKAGE, nodes_of
 
 from longshore.cli.main import COMMANDS, longshore
 
@@ -23,13 +23,15 @@ _OPTIONS = {"option", "ways", "memory", "release"}
 """Values that hold options and no name."""
 _SUBJECT = re.compile(r"' \w")
 """What follows a command in quotes that a sentence speaks of, as in "'longshore restart' runs jobs again"."""
+_AT_LEAST = 100
+"""Commands that messages name, about."""
 
 
-def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _texts(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Texts of a module, but for docstrings, with `x` for what is filled in."""
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    docs = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield (
                 node.lineno,
@@ -50,7 +52,7 @@ def _printed() -> dict[str, str]:
     """Commands in texts of the package, and where each is."""
     found: dict[str, str] = {}
     for path in MODULES:
-        for line, text in _texts(tree_of(path)):
+        for line, text in _texts(nodes_of(path)):
             found |= {each: f"{path.relative_to(PACKAGE)}:{line}" for each in _typed(text) if each not in found}
     return found
 
@@ -66,9 +68,6 @@ def _typed(text: str) -> Iterator[str]:
         # A text of a command alone is the reason of what it does.
         if not is_bare or not (command == text or _SUBJECT.match(text, match.start() + len(command))):
             yield command
-
-
-PRINTED = _printed()
 
 
 def parse(words: list[str]) -> None:
@@ -100,13 +99,18 @@ def _requires_run(command: click.Command) -> bool:
     return call is not None and inspect.getclosurevars(call).nonlocals["required"] is True
 
 
-@pytest.mark.parametrize("command", PRINTED)
-def test_a_command_that_a_message_names_can_be_typed(command: str) -> None:
-    words = shlex.split(command.replace("...", "x"))[1:]
-    try:
-        parse(words)
-    except click.ClickException as error:
-        pytest.fail(f"{PRINTED[command]}: {error.format_message()}")
+def test_commands_that_messages_name_can_be_typed() -> None:
+    """One test: a parameter for each command would parse the whole package wherever tests are collected."""
+    printed = _printed()
+    assert len(printed) > _AT_LEAST, "the commands are no longer found"
+    wrong = []
+    for command, place in printed.items():
+        try:
+            parse(shlex.split(command.replace("...", "x"))[1:])
+        except (click.ClickException, AssertionError) as error:
+            text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+            wrong.append(f"{place}: {command}: {text}")
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
