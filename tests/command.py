@@ -44,6 +44,14 @@ class CommandResult:
         return [line for line in self.stderr.splitlines() if not line.endswith(" ...")]
 
 
+def compiled_modules() -> dict[str, str]:
+    """Variables with which a process of a bare environment finds the modules that this one compiled.
+
+    Without them each process compiles all that it imports, which takes longer than most commands.
+    """
+    return {"PYTHONPYCACHEPREFIX": sys.pycache_prefix} if sys.pycache_prefix else {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
 class Cli(Protocol):
     """Runs ``longshore`` with some arguments; what it prints and its exit status are the caller's to judge."""
 

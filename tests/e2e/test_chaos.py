@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.command import compiled_modules
 from tests.depth import rounds
 
 import longshore
@@ -69,7 +70,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = subprocess.run(
         [sys.executable, "-m", "longshore", "prepare", "run.yaml", "--json"],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(PACKAGE_PARENT)},
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(PACKAGE_PARENT)} | compiled_modules(),
         capture_output=True,
         text=True,
         timeout=120,

@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.command import compiled_modules
 from tests.pages import fences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     longshore.chmod(0o755)
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV_"))},
+        **compiled_modules(),
         "PATH": f"{programs}:{os.environ['PATH']}",
         "MINIBATCH_SPOOL": str(place / "spool"),
         "MINIBATCH_CPUS": "4",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.command import compiled_modules
 from tests.faults.shim import Fault, Shim
 from tests.workflows import wfformat
 
@@ -111,7 +112,7 @@ class SmallRun:
             "HOME": str(home),
             "TMPDIR": str(self.place),
             "PYTHONPATH": str(PACKAGE_PARENT),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            **compiled_modules(),
             **(self.shim.variables(fault, boot_id=boot_id) if shim else {_ROOT_VARIABLE: str(self.base)}),
         }
 

@@ -10,16 +10,18 @@ import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.command import CommandResult
+from tests.command import CommandResult, compiled_modules
 
 import longshore
 
 _ROOT = Path(longshore.__file__).resolve().parents[2]
 _UNUSED_UID = 61_000
 """A number that no user database has."""
-_LEFT_OUT = shutil.ignore_patterns("site-packages", "test", "__pycache__", "idlelib", "tkinter", "config-*", "*.a")
+_TAG = sys.implementation.cache_tag
+_LEFT_OUT = shutil.ignore_patterns("site-packages", "test", "idlelib", "tkinter", "config-*", "*.a")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class Account:
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "HOME": str(self.home),
                 "LC_ALL": "C.UTF-8",
-                "PYTHONDONTWRITEBYTECODE": "1",
+                # Without compiled modules a command takes several times as long.
+                **_compiled_modules(self.python),
                 **library_path(self.python),
                 **(env or {}),
             },
@@ -77,6 +80,11 @@ def find_python(place: Path) -> Path | None:
     if _serves(python := Path(sys.executable)) or _serves(python := _copy_python(place)):
         return python
     return None
+
+
+def _compiled_modules(python: Path) -> dict[str, str]:
+    """Return the variables with which other users find compiled modules, and write none: a copy has them beside it."""
+    return {"PYTHONDONTWRITEBYTECODE": "1", **(compiled_modules() if python == Path(sys.executable) else {})}
 
 
 def library_path(python: Path) -> dict[str, str]:
@@ -125,8 +133,19 @@ def _copy_python(place: Path) -> Path:
         _copy_distribution(metadata.distribution(name), packages)
     for folder in ("python", "etc", "bin", "config"):
         shutil.copytree(_ROOT / folder, place / "checkout" / folder, ignore=_LEFT_OUT)
+    _copy_compiled_modules(_ROOT / "python", place / "checkout" / "python")
     (packages / "longshore.pth").write_text(f"{place / 'checkout' / 'python'}\n", "utf-8")
     return python
+
+
+def _copy_compiled_modules(source: Path, target: Path) -> None:
+    """Put what is compiled of some modules beside a copy of them, which has their times and sizes, so that it fits."""
+    for module in source.rglob("*.py"):
+        compiled = Path(cache_from_source(str(module)))
+        beside = target / module.relative_to(source).parent / "__pycache__" / f"{module.stem}.{_TAG}.pyc"
+        if compiled.exists() and not beside.exists():
+            beside.parent.mkdir(exist_ok=True)
+            _copy_file(compiled, beside)
 
 
 def _requirements(name: str) -> set[str]:
