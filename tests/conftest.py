@@ -127,15 +127,61 @@ def bps() -> BpsEnvironment:
     return found
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests beside the real BPS where it is missing; begin with what takes longest, mypy."""
+    """Skip tests beside the real BPS where it is missing; each worker begins with what takes long."""
     if not is_required() and find_environment() is None:
         skip = pytest.mark.skip(reason="there is no environment with the real BPS: `bin/test --all` makes it")
         for item in items:
             if item.get_closest_marker("bps"):
                 item.add_marker(skip)
-    # Nothing is to be waited for at the end.
-    items.sort(key=lambda item: item.path.name != "test_checks.py")
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        items[:] = _dealt(items, int(workers))
+
+
+_LONG_FOLDERS = frozenset({"bps", "e2e", "faults", "fuzz", "house", "services", "simulation", "two_users"})
+"""Folders of tests that start processes, or search for long."""
+
+
+def _group(item: pytest.Item) -> str:
+    """Say what a test stays together with: those of its pool, those with LSST's packages, its folder or file, none."""
+    words = " ".join([item.nodeid, *getattr(item, "fixturenames", ())])
+    folder = item.path.parent
+    if folder.name == "house" and item.path.name == "test_checks.py":
+        return "0 checks"
+    if item.get_closest_marker("live"):
+        return f"1 {next((pool for pool in ('condor', 'sge') if pool in words), 'slurm')}"
+    if item.get_closest_marker("lsst"):
+        return "1 lsst"
+    is_long = item.get_closest_marker("full") or _LONG_FOLDERS.intersection(item.path.parts)
+    # These share what is made once: syntax trees of the package, an interpreter for all users.
+    return f"2 {folder if folder.name in {'house', 'two_users'} else item.path}" if is_long else ""
+
+
+def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Order tests for workers that each begin with an equal share of the list, and then take from the ends of others.
+
+    A share begins with the tests of a pool, so that not every worker starts every pool, goes on with long ones, and
+    ends with short ones: those are left to be taken, and nobody waits for a long test at the end.
+    """
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(_group(item), []).append(item)
+    short = groups.pop("", [])
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for _, group in sorted(groups.items(), key=lambda pair: (pair[0][0], -len(pair[1]))):
+        min(shares, key=len).extend(group)
+    number = len(items)
+    dealt: list[pytest.Item] = []
+    for left in range(workers, 0, -1):
+        # The size that xdist gives it.
+        size = number // left
+        share = shares[workers - left]
+        room = max(0, size - len(share))
+        dealt += share + short[:room]
+        del short[:room]
+        number -= size
+    return dealt + short
 
 
 def pytest_collection_finish() -> None:
