@@ -14,7 +14,7 @@ from tests.faults.scenarios import SCENARIOS, record
 
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 
-SOME, MANY, VERY_MANY = (9, 0, 1), (2, 2, 5), (1, 60, 150)
+SOME, MANY, VERY_MANY = (9, 0, 1), (3, 1, 3), (1, 60, 150)
 """Calls between two looks, random states for each, and states of each scenario that are really resumed."""
 QUICK = ("engine-killed", "sync-failed")
 CASES = [

@@ -12,26 +12,26 @@ from tests.workflows import Tasks
 
 pytestmark = pytest.mark.live
 
-PAIRS = 1000
 BAD = 10
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_two_thousand_jobs(condor_site: CondorSite) -> None:
+@pytest.mark.parametrize("pairs", [200, pytest.param(1000, marks=pytest.mark.bulk)])
+def test_many_jobs(condor_site: CondorSite, pairs: int) -> None:
     """Each job is followed by another; some of the first ones fail."""
-    firsts: Tasks = {f"a{pair}": ("A", []) for pair in range(PAIRS)}
-    seconds: Tasks = {f"b{pair}": ("B", [f"a{pair}"]) for pair in range(PAIRS)}
+    firsts: Tasks = {f"a{pair}": ("A", []) for pair in range(pairs)}
+    seconds: Tasks = {f"b{pair}": ("B", [f"a{pair}"]) for pair in range(pairs)}
     run = condor_site.begin(
         "numberOfRetries: 0\nrunQuantumCommand: 'true'\n"
         "pipetask: {A: {runQuantumCommand: 'case {jobName} in a?) exit 3;; esac'}}\n",
         {**firsts, **seconds},
     )
     while (report := condor_site.report(run))["state"] not in ENDS:
-        assert sum(report["counts"].values()) == 2 * PAIRS
+        assert sum(report["counts"].values()) == 2 * pairs
         # Whoever looks all the time takes from the jobs what they could run with.
         time.sleep(5)
-    assert condor_site.counts(run) == {"SUCCEEDED": 2 * (PAIRS - BAD), "FAILED": BAD, "PRUNED": BAD}
+    assert condor_site.counts(run) == {"SUCCEEDED": 2 * (pairs - BAD), "FAILED": BAD, "PRUNED": BAD}
     labels = report["labels"]
     assert (labels["A"]["FAILED"], labels["B"]["PRUNED"]) == (BAD, BAD)
     assert not condor_site.pool.queue("ClusterId")
