@@ -24,10 +24,10 @@ from longshore.contract.service import (
     log_path,
 )
 from longshore.errors import SubmissionRefusedError
+from longshore.jobs.commands import shell_line
 from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Job, Workflow
-from longshore.plan.job_commands import shell_line
 
 SCRIPT = PurePosixPath("wms", "run.sh")
 STATES = PurePosixPath("wms", "states")

@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.configure.lint import LintResult
-from longshore.app.configure.site_list import KnownSite, SiteDescription
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.submit.stage_results import StageResult
-from longshore.app.submit.stages import Stage
 from longshore.config.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
 from longshore.config.merge import to_node
+from longshore.config.plugins import shipped_path
 from longshore.config.schema import Finding, Severity
 from longshore.contract.service import Intervention, JobSelection, PingReport, RestartChanges, RunPaths
 from longshore.control.adopt import AdoptResult, ForgottenRun
@@ -55,6 +52,8 @@ from longshore.model.report import (
 )
 from longshore.model.states import Cause, JobState
 from longshore.model.submission import RunIdentity
+from longshore.plan.lint import LintResult
+from longshore.plan.stages import Stage, StageResult
 from longshore.reports.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.reports.documents.document import error_document, to_json
 from longshore.reports.documents.job import draw_document
@@ -70,8 +69,9 @@ from longshore.reports.documents.run import (
     submit_document,
 )
 from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
-from longshore.world.plugins import shipped_path
-from longshore.world.read.site_profiles import SiteFolderKind
+from longshore.sites.profile_files import SiteFolderKind
+from longshore.sites.select import UndefinedNameError
+from longshore.sites.site import KnownSite, SiteDescription
 
 INPUTS = {"config", "site", "graph_file"}
 """Schemas of what people write; all others are of what we print."""
@@ -444,6 +444,9 @@ OWN_ARGUMENTS: dict[type[LongshoreError], dict[str, Any]] = {
 def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) -> None:
     if error_class is CycleError:
         check("error", error_document(CycleError(["a", "b", "a"])))
+        return
+    if error_class is UndefinedNameError:
+        check("error", error_document(UndefinedNameError("free_nodes")))
         return
     for origin in (None, Origin("--set"), Origin("a.yaml", 1, 2, "user"), Origin("\udcff", 1, 2)):
         check(

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.plan.checks import check_jobs
 from longshore.errors import LongshoreError
 from longshore.model.tasks import Dag, File, collection_paused
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
+from longshore.plan.checks import check_jobs
+from longshore.plan.resolved_run import resolve_run
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 LABELS: Final = 10

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from longshore.app.submit.lint_file import lint_file
+from longshore.plan.lint_file import lint_file
 
 
 def configuration_text(lines: int) -> str:

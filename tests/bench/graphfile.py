@@ -23,13 +23,12 @@ import msgspec
 from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
-from longshore.app.acquire.read_payload import acquire_run
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.plan.clustering import cluster_run
-from longshore.app.submit.transform import plan_run
-from longshore.app.submit.write_run import write_run
-from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION
-from longshore.world.read.graph_file import write_graph_file
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION, write_graph_file
+from longshore.plan.acquire import acquire_run
+from longshore.plan.clustering import cluster_run
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.run_plan import plan_run
+from longshore.plan.write_run import write_run
 
 WIDTH: Final = 1000
 """Tasks in a layer."""

@@ -25,15 +25,15 @@ from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, generate_graph
 
-from longshore.app.acquire.read_payload import AcquiredRun
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.clustering import cluster_run
-from longshore.app.submit.transform import plan_run
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.errors import Origin
+from longshore.graphs.graph_file import AcquiredPayload
 from longshore.graphs.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks import File
+from longshore.plan.acquire import AcquiredRun
+from longshore.plan.clustering import cluster_run
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.run_plan import plan_run
 from longshore.rundir.run_directory import write_rendered
 from longshore.services.htcondor.render.dag import folders, render
 

@@ -22,11 +22,6 @@ from typing import Final, TypeVar
 
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquire.read_payload import AcquiredRun
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.clustering import cluster_run
-from longshore.app.submit.transform import plan_run
 from longshore.contract.executor import Limits
 from longshore.contract.service import RunPaths
 from longshore.engine.run.make_scheduler import make_scheduler
@@ -35,8 +30,13 @@ from longshore.engine.rundir.replay import initial_state
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.settings import EngineSettings
+from longshore.graphs.graph_file import AcquiredPayload
 from longshore.model.tasks import Dag, Scalar, Task, TaskGraph
 from longshore.model.workflow_lines import workflow_lines
+from longshore.plan.acquire import AcquiredRun
+from longshore.plan.clustering import cluster_run
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.run_plan import plan_run
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

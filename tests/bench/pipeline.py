@@ -11,11 +11,11 @@ import statistics
 import time
 from collections.abc import Callable
 
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import Origin
 from longshore.graphs.pipeline import Pipeline, read_pipeline
 from longshore.graphs.query import Column, ColumnValues, bind_conditions, parse_query
 from longshore.graphs.tables import ValueKind, parse_csv
-from longshore.world.read.yaml_text import parse_yaml
 
 DETECTORS = 100
 

@@ -17,17 +17,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from longshore.config.combine import ClusterProfile
+from longshore.config.includes import read_yaml
 from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, merge_layers
+from longshore.config.plugins import shipped_path
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
+from longshore.config.yaml_text import parse_yaml
 from longshore.contract.algorithms import ClusteringSettings
 from longshore.model.tasks import Cluster, ClusteredGraph, ClusterMember, Composition, Dag, Task, TaskGraph
 from longshore.plan.clustering import cluster_single_tasks
-from longshore.plan.transform import SharedSettings, SpecialJobs, compile_profiles, make_job, transform
-from longshore.world.plugins import shipped_path
-from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.plan.jobs import SharedSettings, SpecialJobs, compile_profiles, make_job, transform
 
 LABELS = 12
 _PROFILE = """# A cluster of the campus.

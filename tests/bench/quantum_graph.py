@@ -26,7 +26,7 @@ SIZES: Final = (10_000, 100_170)
 _READ: Final = """
 import sys, time
 from pathlib import Path
-from longshore.world.read import quantum_graph
+from longshore.graphs import quantum_graph
 began = time.process_time()
 path = Path(sys.argv[2])
 if sys.argv[1] == "library":

@@ -15,9 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from longshore.app.configure.layers import Overrides, read_layers
-from longshore.app.site_choice.choose import decide
-from longshore.app.site_choice.question import ask_for_site
+from longshore.config.layers import Overrides, read_layers
+from longshore.plan.site_choice import ask_for_site, decide
 
 NODES = 1000
 NESTED = """title: Site {number}

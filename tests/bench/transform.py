@@ -27,15 +27,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from tests.bench.figures import note_figure
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquire.read_payload import AcquiredRun
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.clustering import cluster_run
-from longshore.app.submit.transform import plan_run
 from longshore.errors import Origin
-from longshore.graphs.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
+from longshore.graphs.graph_file import AcquiredPayload
+from longshore.graphs.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, read_quantum_graph, task_graph
 from longshore.model.tasks import File
-from longshore.world.read.quantum_graph import read_quantum_graph
+from longshore.plan.acquire import AcquiredRun
+from longshore.plan.clustering import cluster_run
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.run_plan import plan_run
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 MOST_FOR_BPS: Final = 200_000

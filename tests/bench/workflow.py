@@ -24,10 +24,9 @@ from tests.bench.growth import SIZES, describe_growth, note_growth
 from tests.bench.processes import peak_mb, run_apart
 
 import longshore
-from longshore.app.acquire.read_payload import acquire_run
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION
-from longshore.world.read.graph_file import write_graph_file
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION, write_graph_file
+from longshore.plan.acquire import acquire_run
+from longshore.plan.resolved_run import resolve_run
 
 GROUP: Final = 10
 NAME: Final = "bench.jsonl"

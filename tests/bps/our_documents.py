@@ -8,14 +8,10 @@ from typing import Any, Final
 
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import RecordingProgress
-from longshore.app.submit.stages import StageRecord, advance_run
-from longshore.app.submit.transform import RunPlan
 from longshore.config.interpolate import Scope
 from longshore.config.search import Config
 from longshore.errors import LongshoreError
+from longshore.jobs.commands import exact_shell_line
 from longshore.model.tasks import ClusteredGraph
 from longshore.model.workflow import (
     MIB,
@@ -27,8 +23,12 @@ from longshore.model.workflow import (
     find_barriers,
     number_jobs,
 )
-from longshore.plan.job_commands import exact_shell_line
-from longshore.plan.transform import FINAL_SCRIPT
+from longshore.plan.clustering import ClusteredRun
+from longshore.plan.jobs import FINAL_SCRIPT
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.run_plan import RunPlan
+from longshore.plan.stages import StageRecord, advance_run
+from longshore.progress import RecordingProgress
 
 Document = dict[str, Any]
 

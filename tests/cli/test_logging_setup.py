@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from longshore.app.progress import HeldNotes, RecordingProgress, warn
 from longshore.cli import logging_setup
+from longshore.progress import HeldNotes, RecordingProgress, warn
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ def test_code_of_users_and_plug_ins_ends_as_python_ends(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text("notes = open('notes', 'w')\nnotes.write('kept')\n", "utf-8")
     code = (
         f"import os, sys\nsys.path[:0] = [{str(SOURCE)!r}, {str(tmp_path)!r}]\nos.chdir({str(tmp_path)!r})\n"
-        "from longshore.world.plugins import Plugin\nPlugin('a', 'theirs', 'notes').load()\n"
+        "from longshore.config.plugins import Plugin\nPlugin('a', 'theirs', 'notes').load()\n"
     )
     assert run_code(code, "--version").returncode == 0
     assert (tmp_path / "notes").read_text("utf-8") == "kept"

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import longshore
-from longshore.app.progress import QuietProgress
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
 from longshore.client.workflow import Workflow, WorkflowTask
 from longshore.errors import FilesError, GraphError, UsageError
 from longshore.model.values import YamlValue
+from longshore.plan.stages import Stage, run_stages
+from longshore.progress import QuietProgress
 
 
 def lines(workflow: Workflow, path: Path) -> list[dict[str, Any]]:

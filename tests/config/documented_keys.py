@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import longshore.services
-from longshore.app.configure.schemas import configuration_schema
+from longshore.config.includes import read_yaml
 from longshore.config.merge import Layer, LayerRank
-from longshore.world.plugins import shipped_path
-from longshore.world.read.yaml_includes import read_yaml
+from longshore.config.plugins import shipped_path
+from longshore.config.schemas import configuration_schema
 
 SCHEMA: Final[dict[str, Any]] = configuration_schema()
 SERVICES: Final = Path(longshore.services.__file__).parent

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from longshore.app.configure.schemas import configuration_schema
 from longshore.config.lint import BpsDefaultService, add_intended_keys, lint
 from longshore.config.lint_variables import LintContext
 from longshore.config.merge import Layer, LayerRank, make_layer, merge_layers
 from longshore.config.schema import Finding
+from longshore.config.schemas import configuration_schema
 from longshore.config.search import Config
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.config.yaml_text import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
 ENV = {"HOME": "/home/ada"}

@@ -9,7 +9,7 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, merge_layers
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.config.yaml_text import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.submit.lint_file import lint_file
 from longshore.config.schema import Severity
+from longshore.plan.lint_file import lint_file
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "bps"
 SERVICE = "no 'wmsServiceClass' is named: BPS would use HTCondor here"

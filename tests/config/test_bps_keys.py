@@ -11,7 +11,7 @@ from longshore.config.interpolate import DEFAULT_SCOPE
 from longshore.config.merge import merge_layers
 from longshore.config.schema import check_schema, find_unknown_keys
 from longshore.config.search import Config
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.config.yaml_text import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"
 PIECES: Final = (

@@ -15,9 +15,9 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, merge_layers
 from longshore.config.profile import compile_profile
 from longshore.config.search import Config
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import ConfigError, Origin
 from longshore.model.workflow import MIB, JobSettings, Request
-from longshore.world.read.yaml_text import parse_yaml
 
 HERE = Origin("here.yaml", 1, 1)
 

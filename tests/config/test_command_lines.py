@@ -16,7 +16,7 @@ from longshore.config.merge import to_node
 from longshore.config.search import Config
 from longshore.config.templates import Template
 from longshore.errors import ConfigError, Origin, UndefinedVariableError
-from longshore.plan.job_commands import substitute_files, substitute_variables
+from longshore.jobs.commands import substitute_files, substitute_variables
 
 HERE = Origin("here.yaml", 1, 1, "file")
 PIPETASK = "${CTRL_MPEXEC_DIR}/bin/pipetask"

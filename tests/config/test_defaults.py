@@ -9,18 +9,18 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
-from longshore.app.configure.service_lookup import default_service
+from longshore.config.includes import read_yaml
 from longshore.config.interpolate import Scope
 from longshore.config.merge import Layer, LayerRank, Node, merge_layers, plain_map, plain_value
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.quantities import parse_pool
 from longshore.config.schema import check_schema
 from longshore.config.search import Config
+from longshore.config.service_lookup import default_service
 from longshore.config.templates import Template
+from longshore.config.yaml_text import parse_yaml
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Request
-from longshore.world.read.yaml_includes import read_yaml
-from longshore.world.read.yaml_text import parse_yaml
 
 ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
 

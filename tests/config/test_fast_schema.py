@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from longshore.app.configure.schemas import configuration_schema
+from longshore.config.plugins import shipped_path
 from longshore.config.schema import FastSchema
-from longshore.world.plugins import shipped_path
+from longshore.config.schemas import configuration_schema
 
 SCHEMA: dict[str, Any] = configuration_schema()
 KEYS = st.sampled_from(

@@ -14,16 +14,15 @@ from msgspec.structs import replace
 from tests.config.findings import PLAIN, SCHEMA, findings_of
 from tests.depth import examples
 
-from longshore.app.configure.configuration import explain_keys, read_draft
-from longshore.app.submit.lint_file import lint_file
 from longshore.config.interpolate import Scope
 from longshore.config.lint import add_intended_keys
 from longshore.config.lint_variables import LintContext
 from longshore.config.schema import Severity
 from longshore.config.search import Config
-from longshore.config.yaml11 import check_unquoted_word
+from longshore.config.yaml_text import check_unquoted_word, parse_yaml
 from longshore.errors import LongshoreError
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.plan.configuration import explain_keys, read_draft
+from longshore.plan.lint_file import lint_file
 
 HERE = "wmsServiceClass: local\n"
 PACKED = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"

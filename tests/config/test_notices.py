@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.notices import read_notices
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import ConfigError
 from longshore.model.notice import NoticeEvent, NoticeRule, SecretReference
-from longshore.world.read.yaml_text import parse_yaml
 
 
 def rules(text: str) -> tuple[NoticeRule, ...]:

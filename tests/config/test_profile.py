@@ -12,8 +12,8 @@ from longshore.config.interpolate import Scope
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.templates import Field, Template, protect_text
 from longshore.errors import ConfigError, ReferenceCycleError, UndefinedVariableError
+from longshore.jobs.commands import shell_assignment, substitute_inherited
 from longshore.model.workflow import MIB, Request
-from longshore.plan.job_commands import shell_assignment, substitute_inherited
 
 
 def line_of(profile: JobProfile) -> Template:

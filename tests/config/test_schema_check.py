@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.app.configure.schemas import configuration_schema
 from longshore.config.merge import LayerRank, make_layer, merge_layers
 from longshore.config.schema import Finding, Severity, check_schema
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.config.schemas import configuration_schema
+from longshore.config.yaml_text import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
 KNOWN: Final = sorted(

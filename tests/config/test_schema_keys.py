@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.configure.schemas import configuration_schema
 from longshore.config.schema import KnownKey, find_choices, find_keys, takes_names
+from longshore.config.schemas import configuration_schema
 
 SCHEMA = {
     "allOf": [{"$ref": "#/$defs/job"}, {"$ref": "#/$defs/elsewhere"}],

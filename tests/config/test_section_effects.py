@@ -9,7 +9,7 @@ from longshore.config.lint import add_intended_keys
 from longshore.config.lint_variables import LintContext
 from longshore.config.schema import Severity
 from longshore.config.search import Config
-from longshore.world.read.yaml_text import parse_yaml
+from longshore.config.yaml_text import parse_yaml
 
 PIPELINE = "pipeline: {tasks: {a: {command: 'true'}}}\n"
 

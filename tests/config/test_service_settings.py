@@ -12,8 +12,8 @@ from longshore.config.interpolate import Scope
 from longshore.config.merge import LayerRank
 from longshore.config.profile import JobProfile, ServiceKeys, compile_profile
 from longshore.config.search import Config
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import ConfigError
-from longshore.world.read.yaml_text import parse_yaml
 
 SLURM_KEYS = ServiceKeys("slurm", ("directives", "sbatch"))
 

@@ -27,8 +27,8 @@ from longshore.config.templates import (
     unparse_fields,
 )
 from longshore.errors import ConfigError, LongshoreError, Origin, UndefinedVariableError
+from longshore.jobs.commands import substitute_inherited
 from longshore.model.wording import quote_value
-from longshore.plan.job_commands import substitute_inherited
 
 PARSED: list[tuple[str, list[Part]]] = [
     ("", []),

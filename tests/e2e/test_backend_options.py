@@ -10,8 +10,8 @@ import pytest
 from tests.command import Cli
 from tests.workflows import WriteRun
 
+from longshore.config.plugins import shipped_path
 from longshore.services.slurm.service import BACKEND_HELP
-from longshore.world.plugins import shipped_path
 
 SITE = "site: {pool: {service: slurm}}\ncomputeSite: pool\nrequestCpus: 1\nrunQuantumCommand: 'true'\n"
 

@@ -15,12 +15,12 @@ from tests.command import Cli
 from tests.config.documented_keys import ALL_FILES, documented, file_of
 from tests.workflows import WriteRun
 
-from longshore.app.configure.configuration import read_draft
 from longshore.cli.run.submit import command as submit
 from longshore.cli.setup import config
 from longshore.config.interpolate import Scope
 from longshore.config.merge import LayerRank, make_layer
-from longshore.world.plugins import shipped_path
+from longshore.config.plugins import shipped_path
+from longshore.plan.configuration import read_draft
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
 TASK = "pipeline: {tasks: {isr: {command: 'true'}}}\n"

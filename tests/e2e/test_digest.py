@@ -19,8 +19,8 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
+from longshore.config.plugins import shipped_path
 from longshore.reports.documents.document import to_json
-from longshore.world.plugins import shipped_path
 
 MANY: Tasks = {
     **{f"good_{number}": ("good", []) for number in range(3)},

@@ -14,7 +14,7 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.main import COMMANDS, longshore
-from longshore.world.plugins import shipped_path
+from longshore.config.plugins import shipped_path
 
 SCHEMAS = {
     path.name.removesuffix(".json"): json.loads(path.read_text("utf-8"))

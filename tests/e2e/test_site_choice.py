@@ -9,7 +9,7 @@ import jsonschema
 from tests.command import Cli
 from tests.waiting import eventually
 
-from longshore.world.plugins import shipped_path
+from longshore.config.plugins import shipped_path
 
 REFUSED, FAILED = 6, 19
 TEXT = """

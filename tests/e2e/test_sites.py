@@ -15,7 +15,7 @@ from tests.command import Cli, CommandResult
 from tests.e2e.conftest import LeftBehind
 from tests.workflows import Tasks, WriteRun
 
-from longshore.world.plugins import shipped_path
+from longshore.config.plugins import shipped_path
 
 CONFIGURATION = 3
 PREPARATION = 7

@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.waiting import eventually
 
+from longshore.config.plugins import shipped_path
 from longshore.contract.executor import AttemptId, BatchMember
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.job_wrapper import (
@@ -32,7 +33,6 @@ from longshore.engine.job_wrapper import (
 )
 from longshore.model.states import Cause
 from longshore.model.tasks import Command
-from longshore.world.plugins import shipped_path
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 

@@ -27,12 +27,12 @@ from tests.waiting import eventually
 
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import Check, verify_run
+from longshore.config.plugins import shipped_path
 from longshore.contract.executor import BatchMember
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import LongshoreError
 from longshore.services.batch.records import BatchRecord, BatchRecords
-from longshore.world.plugins import shipped_path
 
 GROWING: Final = ("journal/", "keeper/")
 """Folders of files that a run without an end still writes."""

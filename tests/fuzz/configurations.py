@@ -15,12 +15,10 @@ from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import SCALARS, alter_tree, mutate_text, mutate_tree
 
-from longshore.app.configure.configuration import make_draft
-from longshore.app.configure.layers import Overrides, read_layers
-from longshore.app.submit.lint_file import lint_file
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
-from longshore.world.read.set_options import parse_set_options, parse_variables
+from longshore.config.layers import Overrides, parse_set_options, parse_variables, read_layers
+from longshore.plan.configuration import make_draft
+from longshore.plan.lint_file import lint_file
+from longshore.plan.stages import Stage, run_stages
 
 _QUERIES = (
     "visit",

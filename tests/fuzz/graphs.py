@@ -14,9 +14,8 @@ from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 
-from longshore.app.submit.lint_file import lint_file
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
+from longshore.plan.lint_file import lint_file
+from longshore.plan.stages import Stage, run_stages
 
 TRACE = "graph.json"
 

@@ -12,17 +12,16 @@ from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import Files, Kind, Step
 
-from longshore.app.submit.lint_file import lint_file
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
 from longshore.config.retries import parse_regex
 from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.model.values import RegexError, compile_regex
+from longshore.plan.lint_file import lint_file
+from longshore.plan.stages import Stage, run_stages
 from longshore.reports.logs import compile_pattern, read_log
 from longshore.reports.run_list import parse_filters
 from longshore.system.host import CpuLimitError
-from longshore.world.regex_search import find_match
+from longshore.system.regex_search import find_match
 
 _ATOMS = (
     *(

@@ -17,10 +17,9 @@ from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_tree
 
-from longshore.app.configure.site_list import list_sites, show_site
-from longshore.app.submit.lint_file import lint_file
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
+from longshore.plan.lint_file import lint_file
+from longshore.plan.stages import Stage, run_stages
+from longshore.sites.site import list_sites, show_site
 
 _NAMES = ("campus", "debug", "family")
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from longshore.config.plugins import shipped_path
 from longshore.errors import CycleError, GraphError, Origin
 from longshore.graphs.graph_file import (
     GRAPH_KIND,
@@ -23,7 +24,6 @@ from longshore.graphs.graph_file import (
     read_header,
 )
 from longshore.model.tasks import Command, Dag, File, Scalar, Task, TaskGraph
-from longshore.world.plugins import shipped_path
 
 PLACE = Origin("g.jsonl")
 

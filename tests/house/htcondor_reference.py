@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.schemas import site_schema
+from longshore.config.schemas import site_schema
 from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS
 from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS
 

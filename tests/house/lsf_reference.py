@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longshore.app.configure.schemas import site_schema
 from longshore.config.retries import LSF_STATES
+from longshore.config.schemas import site_schema
 from longshore.services.batch.ping import MISSING_INFORMATION
 from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS

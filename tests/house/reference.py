@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from tests.config.documented_keys import file_of
 
-from longshore.app.configure.schemas import configuration_schema
+from longshore.config.schemas import configuration_schema
 from longshore.services.batch.pilots.allocations import PilotSettings
 
 ROOT = Path(__file__).resolve().parents[2]

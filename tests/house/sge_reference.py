@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longshore.app.configure.schemas import site_schema
+from longshore.config.schemas import site_schema
 from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.sge.options import SITE_NAMES
 from longshore.services.sge.service import BACKEND_HELP

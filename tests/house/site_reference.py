@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longshore.app.configure.schemas import site_schema
+from longshore.config.schemas import site_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "site-profiles.md"

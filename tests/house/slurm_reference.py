@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longshore.app.configure.schemas import site_schema
 from longshore.config.retries import SLURM_STATES
+from longshore.config.schemas import site_schema
 from longshore.services.batch.ping import MISSING_INFORMATION, PING_LIMIT_S
 from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.slurm.options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS

@@ -11,13 +11,13 @@ from tests.house.source_trees import MODULES, PACKAGE, tree_of
 from longshore.errors import DECODE_ERRORS
 
 EXCEPTIONS = {
-    "app/configure/resolved_run.py": "reads a text, which has no other errors",
+    "plan/resolved_run.py": "reads a text, which has no other errors",
     "config/interpolate.py": "evaluates arithmetic, and a literal of Python",
     "graphs/graph_file.py": "has words for each kind of error",
     "graphs/wfformat.py": "has words for each kind of error",
     "graphs/tables.py": "has words for each kind of error",
     "model/values.py": "compiles a regular expression, and decodes nothing",
-    "world/read/yaml_includes.py": "tells the place of the byte that is not UTF-8",
+    "config/includes.py": "tells the place of the byte that is not UTF-8",
 }
 _SINGLE = {"DecodeError", "MsgspecError", "RecursionError", "UnicodeDecodeError", "ValidationError"}
 

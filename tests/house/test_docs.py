@@ -18,9 +18,9 @@ from tests.house.source_trees import MODULES, nodes_of
 from tests.pages import Fence, fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
+from longshore.config import plugins
 from longshore.errors import LongshoreError
 from longshore.model.states import PAUSED_EXIT_STATUS, STATE_EXIT_STATUS, Cause, JobState
-from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "doc" / "examples"

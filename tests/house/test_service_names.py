@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.plugins import SERVICES, built_in_plugins
+from longshore.config.plugins import SERVICES, built_in_plugins
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
 FLOORS = sorted(path for path in PACKAGE.rglob("*.py") if "services" not in path.relative_to(PACKAGE).parts)
@@ -25,7 +25,7 @@ SYSTEM = re.compile(
 LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 
 EXCEPTIONS = {
-    "app/site_choice/resolve.py": "the value of `fallback`, which is this machine's site in the configuration language",
+    "plan/site_choice.py": "the value of `fallback`, which is this machine's site in the configuration language",
     "cli/near_names.py": "commands of other programs, which users type by habit",
     "cli/setup/completion.py": "`local` is a keyword of the shell",
     "cli/setup/ping.py": "an example in the help, which users can run anywhere",
@@ -33,9 +33,9 @@ EXCEPTIONS = {
     "cli/submit_options.py": "the option `--local`, which runs on this machine",
     "config/retries.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "graphs/placeholders.py": "`local` is a keyword of the shell",
-    "plan/job_commands.py": "`local` is a keyword of the shell",
+    "jobs/commands.py": "`local` is a keyword of the shell",
     "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
-    "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",
+    "config/layers.py": "an example of `--set` in a hint, where `local` is a site",
     "rundir/registry.py": "`~/.local/state` is a folder of the XDG specification",
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.submission import RunIdentity
 from longshore.rundir.run_directory import write_card
 from longshore.services.batch.records import BATCH_TEMPLATE
-from longshore.world.plugins import shipped_path, template_texts
 
 
 def make_run_folder(folder: Path, service: type[WmsService], name: str) -> RunPaths:

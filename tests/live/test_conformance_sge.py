@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.live.sge_pools import PROGRAMS, SgePool
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
@@ -26,7 +27,6 @@ from longshore.testing.conformance.service import (
     LoadReporterConformance,
     SiteAccessConformance,
 )
-from longshore.world.plugins import shipped_path, template_texts
 
 pytestmark = pytest.mark.live
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.live.pools import SlurmPool
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
@@ -27,7 +28,6 @@ from longshore.testing.conformance.service import (
     LauncherLineConformance,
     LoadReporterConformance,
 )
-from longshore.world.plugins import shipped_path, template_texts
 
 pytestmark = pytest.mark.live
 

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, FilesError, GraphError, LongshoreError, Origin
+from longshore.graphs import quantum_graph
 from longshore.graphs import quantum_graph as thin_graph
-from longshore.graphs.quantum_graph import RUN_GRAPH, QuantumGraphRecord, task_graph
+from longshore.graphs.quantum_graph import RUN_GRAPH, QuantumGraphRecord, read_quantum_graph, task_graph
 from longshore.model.tasks import File
-from longshore.world.read import quantum_graph
-from longshore.world.read.quantum_graph import read_quantum_graph
 
 GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
 
@@ -162,7 +161,7 @@ def test_a_graph_in_the_older_format_says_how_it_is_converted(tmp_path: Path) ->
 NO_IMPORT = """
 import sys
 from pathlib import Path
-from longshore.world.read.quantum_graph import read_quantum_graph
+from longshore.graphs.quantum_graph import read_quantum_graph
 read_quantum_graph(Path(sys.argv[1]))
 print(any(name.partition(".")[0] == "lsst" for name in sys.modules))
 """

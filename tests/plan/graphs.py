@@ -14,7 +14,7 @@ from longshore.config.select import OrderingRule
 from longshore.errors import Origin
 from longshore.model.tasks import ClusteredGraph, ClusterMember, Dag, Task, TaskGraph
 from longshore.model.workflow import Workflow
-from longshore.plan.transform import SpecialJobs, compile_profiles, transform
+from longshore.plan.jobs import SpecialJobs, compile_profiles, transform
 
 LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")
 EDGES = (("T1", "T2"), ("T2", "T2b"), ("T2", "T3"), ("T3", "T4"))

@@ -18,10 +18,10 @@ from longshore.config.profile import compile_profile
 from longshore.config.search import Config
 from longshore.contract.algorithms import ClusteringSettings
 from longshore.errors import Origin
+from longshore.jobs.commands import command_argv, shell_line, substitute_files, substitute_variables
 from longshore.model.tasks import Command, Dag, Task, TaskGraph
 from longshore.plan.clustering import cluster_single_tasks
-from longshore.plan.job_commands import command_argv, shell_line, substitute_files, substitute_variables
-from longshore.plan.transform import SpecialJobs, compile_profiles, transform
+from longshore.plan.jobs import SpecialJobs, compile_profiles, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))")

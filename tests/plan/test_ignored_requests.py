@@ -8,7 +8,7 @@ import pytest
 
 from longshore.model.tasks import Dag, Scalar
 from longshore.model.workflow import Job, JobSettings, Workflow
-from longshore.plan.transform import ignored_requests
+from longshore.sites.requests import ignored_requests
 
 
 def notes(*attributes: Mapping[str, Scalar]) -> list[str]:

@@ -12,9 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.model.tasks import Command
-from longshore.model.workflow import MIB, JobSettings, Request
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     SHELL,
     add_user_lines,
     command_argv,
@@ -29,6 +27,8 @@ from longshore.plan.job_commands import (
     substitute_inherited,
     substitute_variables,
 )
+from longshore.model.tasks import Command
+from longshore.model.workflow import MIB, JobSettings, Request
 
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
 quickly = settings(max_examples=examples(60))

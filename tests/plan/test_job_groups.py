@@ -16,7 +16,7 @@ from longshore.model.tasks import Cluster, ClusteredGraph, Dag, Task, TaskGraph
 from longshore.model.workflow import Barrier, Implementation, Workflow, find_barriers, number_jobs
 from longshore.model.workflow_lines import decode_header, decode_job, workflow_lines
 from longshore.plan.clustering import cluster_single_tasks
-from longshore.plan.job_groups import make_orderings, unknown_label_notes
+from longshore.plan.jobs import make_orderings, unknown_label_notes
 
 WRITTEN = Origin("run.yaml", 7, 3)
 COMMAND = {"runQuantumCommand": "do {label}"}

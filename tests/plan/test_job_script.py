@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.plan.scripts import JobScript, StageStep, render_job_script
+from longshore.jobs.scripts import JobScript, StageStep, render_job_script
 
 TELL = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), sys.stdin.read()]))"
 signs = st.characters(exclude_characters="\0", exclude_categories=["Cs"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.plan.job_commands import THREAD_VARIABLES, identity_variables, thread_variables
+from longshore.jobs.commands import THREAD_VARIABLES, identity_variables, thread_variables
 
 
 def test_libraries_are_held_to_the_processors_of_the_job() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from longshore.contract.service import log_path
 from longshore.errors import ConfigError
+from longshore.jobs.commands import attempt_log_path
 from longshore.model.tasks import Scalar
-from longshore.plan.job_commands import attempt_log_path
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.workflow import MIB, JobSettings, Request
-from longshore.plan.transform import lower_to_capacity
+from longshore.plan.jobs import lower_to_capacity
 
 ALL = ("requestCpus", "requestMemory", "requestDisk")
 

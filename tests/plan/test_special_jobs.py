@@ -15,7 +15,7 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.model.report import FINAL_LABEL
 from longshore.model.workflow import JobSettings, Workflow
 from longshore.plan.clustering import cluster_single_tasks
-from longshore.plan.transform import SpecialJobs, final_job, final_script, init_job
+from longshore.plan.jobs import SpecialJobs, final_job, final_script, init_job
 
 JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
 FINAL_JOB = final_job(

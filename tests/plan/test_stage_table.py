@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from longshore.config.plugins import shipped_path
 from longshore.errors import PreparationError
+from longshore.jobs.stage_table import ScratchLayout, stage_table, staged_outputs
 from longshore.model.tasks import is_pattern
 from longshore.model.workflow import StagingRules
-from longshore.plan.stage_table import ScratchLayout, stage_table, staged_outputs
-from longshore.world.plugins import shipped_path
 
 RUN = ScratchLayout("/run")
 

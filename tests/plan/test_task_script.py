@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.tasks import Command
-from longshore.plan.scripts import (
+from longshore.jobs.scripts import (
     TASKS_DONE_VARIABLE,
     count_done_tasks,
     join_commands,
     records_tasks,
     task_record_path,
 )
+from longshore.model.tasks import Command
 
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
 

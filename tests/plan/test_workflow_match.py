@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longshore.model.workflow import JobSettings, Request
-from longshore.plan.workflow_match import (
+from longshore.plan.match_run import (
     EarlierJobs,
     MatchJob,
     MatchReason,

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.progress import SilentProgress
 from longshore.app.runs.open_run import open_run
-from longshore.app.submit.stage_results import run_stages
-from longshore.app.submit.stages import Stage
+from longshore.plan.stages import Stage, run_stages
+from longshore.progress import QuietProgress
 from longshore.reports.documents.job import explain_job_document
 from longshore.reports.explain import explain_job
 from longshore.reports.explanation import JobExplanation
@@ -44,7 +43,7 @@ SECRET = f"ghp_{'a1' * 18}"
 def explain(folder: Path, service: str, job: str) -> JobExplanation:
     file = folder / "run.yaml"
     file.write_text(RUN.format(service=service, secret=SECRET), "utf-8")
-    run_stages(file, Stage.PREPARE, progress=SilentProgress())
+    run_stages(file, Stage.PREPARE, progress=QuietProgress())
     (card,) = folder.glob("run/**/run.json")
     return explain_job(open_run(str(card.parent)), job)
 

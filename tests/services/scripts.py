@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from longshore.config.plugins import template_texts
 from longshore.contract.executor import Batch, BatchMember, Urgency
 from longshore.contract.service import RunPaths
 from longshore.model.workflow import Request
@@ -15,7 +16,6 @@ from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.batch.script_writer import ScriptWriter
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
-from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))
 

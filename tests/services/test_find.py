@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.configure.service_lookup import find_service, short_name
+from longshore.config.service_lookup import find_service, short_name
 from longshore.errors import Origin, UnknownServiceError
 from longshore.services.local.service import LocalService
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from tests.simulation.universe import Universe
 
-from longshore.app.submit import submit_once
 from longshore.control import resume
 from longshore.engine.run import engine_service, executor_capabilities
 from longshore.engine.rundir import engine_lock, interventions
+from longshore.plan import submit_once
 from longshore.system import host, sharing
 
 _MODULES: Final[tuple[ModuleType, ...]] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from longshore.config.yaml_text import parse_yaml
 from longshore.contract.executor import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -19,7 +20,6 @@ from longshore.sites.limits import (
     parse_rate,
     read_limits,
 )
-from longshore.world.read.yaml_text import parse_yaml
 
 
 def limits(text: str, name: str = "site.yaml") -> SiteLimits:

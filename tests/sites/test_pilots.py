@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB
 from longshore.sites.pilots import read_pilot
-from longshore.world.read.yaml_text import parse_yaml
 
 
 def pilot(text: str) -> dict[str, float]:

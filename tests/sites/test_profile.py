@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from longshore.config.merge import Node, plain_value
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import ConfigError, Origin
 from longshore.sites.profile import SiteProfile, host_matches, only_site, profile_layer, resolve_profile
-from longshore.world.read.yaml_text import parse_yaml
 
 
 def profiles(**texts: str) -> dict[str, SiteProfile]:

@@ -11,13 +11,13 @@ from jsonschema import Draft202012Validator
 from tests.house.site_reference import PAGE, page
 
 import longshore.services
-from longshore.app.configure.schemas import configuration_schema, profile_schema, site_schema
+from longshore.config.plugins import shipped_path
 from longshore.config.schema import check_schema
+from longshore.config.schemas import configuration_schema, profile_schema, site_schema
 from longshore.errors import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile
-from longshore.world.plugins import shipped_path
-from longshore.world.read.site_profiles import SitePath
+from longshore.sites.profile_files import SitePath
 
 SITE: dict[str, Any] = site_schema()
 CONFIG: dict[str, Any] = configuration_schema()

@@ -18,8 +18,8 @@ from lsst.ctrl.bps import (
 
 from longshore.bps.stored_workflow import ExportedJob, StoredWorkflow
 from longshore.contract.service import RunPaths, log_path
+from longshore.jobs.commands import fill_attempt
 from longshore.model.workflow import Ordering
-from longshore.plan.job_commands import fill_attempt
 
 RECORDER: Final = "wms/record-job"
 RECORDS: Final = "wms/records"

@@ -45,10 +45,10 @@ from longshore.contract.service import (
 )
 from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
+from longshore.jobs.commands import full_command, names_attempt
 from longshore.model.states import TERMINAL_STATES, JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Job, Workflow
-from longshore.plan.job_commands import full_command, names_attempt
 from longshore.rundir.run_directory import read_card
 from longshore.system.detached import start_detached
 from longshore.system.host import host_name, user_name

@@ -14,19 +14,20 @@ import msgspec
 from lsst.ctrl.bps import BpsConfig, GenericWorkflow, GenericWorkflowJob
 from msgspec.structs import replace
 
-from longshore.app.configure.layers import Overrides
-from longshore.app.configure.probe import refuse_by_probe
-from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
-from longshore.app.plan.checks import check_jobs
-from longshore.app.progress import Progress, RecordingProgress, SilentProgress, hidden_secrets
-from longshore.app.submit.submit_once import PreparedRun
-from longshore.app.submit.transform import RunPlan, single_job_profile
-from longshore.app.submit.write_run import write_run
 from longshore.bps.import_workflow import import_workflow, with_environment
+from longshore.config.hidden_secrets import hidden_secrets
+from longshore.config.layers import Overrides
 from longshore.config.merge import to_node
 from longshore.contract.service import RunPaths
 from longshore.errors import FilesError, Origin
 from longshore.model.workflow import JobSettings
+from longshore.plan.checks import check_jobs
+from longshore.plan.probe import refuse_by_probe
+from longshore.plan.resolved_run import ResolvedRun, resolve_run
+from longshore.plan.run_plan import RunPlan, single_job_profile
+from longshore.plan.submit_once import PreparedRun
+from longshore.plan.write_run import write_run
+from longshore.progress import Progress, QuietProgress, RecordingProgress
 from longshore.rundir.registry import remove_entry, reserved_id
 from longshore.system.atomic import create_file
 
@@ -86,7 +87,7 @@ def refuse_unusable(config: BpsConfig) -> None:
         The first error.
     """
     with TemporaryDirectory(prefix="longshore-") as folder:
-        run = _resolve(config, Path(folder), Path(config["submitPath"]), SilentProgress(), now=time.time())
+        run = _resolve(config, Path(folder), Path(config["submitPath"]), QuietProgress(), now=time.time())
         refuse_by_probe(run.service, run.context.probe)
 
 

@@ -17,11 +17,7 @@ from lsst.ctrl.bps import (
     WmsStates,
 )
 
-from longshore.app.progress import RecordingProgress
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.site.ping import ping
-from longshore.app.submit.stages import advance_run
-from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.bps.prepare_run import BpsLogProgress, prepare_run, refuse_unusable
 from longshore.bps.reports import to_run_report, to_state
 from longshore.contract.service import JobSelection, RestartChanges
@@ -30,6 +26,10 @@ from longshore.control.restart import plan_restart, restart
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.states import TERMINAL_STATES
+from longshore.plan.ping import ping
+from longshore.plan.stages import advance_run
+from longshore.plan.submit_once import PreparedRun, SubmittedRun
+from longshore.progress import RecordingProgress
 from longshore.reports.remote_runs import open_or_query
 from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs

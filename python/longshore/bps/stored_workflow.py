@@ -12,9 +12,9 @@ import msgspec
 
 from longshore.config.templates import LESS_THAN
 from longshore.contract.service import RunPaths
+from longshore.jobs.commands import command_program, insert_run_folder, shell_line
 from longshore.model.tasks import Command, File, Scalar
 from longshore.model.workflow import MIB, Job, Ordering, Workflow
-from longshore.plan.job_commands import command_program, insert_run_folder, shell_line
 
 FILE: Final = "wms/bps_workflow.json"
 """Path relative to the run directory."""

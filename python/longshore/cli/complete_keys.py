@@ -31,7 +31,7 @@ def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] =
     labels
         Labels of the run that the command line names.
     """
-    from longshore.app.configure.schemas import configuration_schema
+    from longshore.config.schemas import configuration_schema
 
     key, equals, _ = incomplete.partition("=")
     path = key.split(".")
@@ -47,7 +47,7 @@ def complete_settings(incomplete: str, file: str | None, labels: Iterable[str] =
 
 def complete_keys(incomplete: str, file: str | None) -> Items:
     """Complete a key to search, or a path that begins with a full stop."""
-    from longshore.app.configure.schemas import configuration_schema
+    from longshore.config.schemas import configuration_schema
 
     schema = configuration_schema()
     if incomplete.startswith("."):
@@ -60,7 +60,7 @@ def complete_keys(incomplete: str, file: str | None) -> Items:
 
 def complete_changes() -> Items:
     """Complete ``KEY=VALUE`` of what can be changed for jobs of a run."""
-    from longshore.app.configure.schemas import configuration_schema
+    from longshore.config.schemas import configuration_schema
     from longshore.engine.policy.change_request import SETTABLE_KEYS
 
     known = {key.name: key.description for key in find_keys(configuration_schema(), ())}
@@ -92,7 +92,7 @@ def _complete_path(schema: Mapping[str, Any], path: list[str], file: str | None,
 
 def _known_names(path: list[str], file: str | None) -> Iterable[str]:
     """Return names for a section whose keys the user names: labels of the pipeline, and sites."""
-    from longshore.app.configure.site_list import list_sites
+    from longshore.sites.site import list_sites
 
     if path == ["site"]:
         return [site.name for site in list_sites()]
@@ -103,7 +103,7 @@ def _names_in_file(file: str | None, path: Iterable[str]) -> Mapping[str, Node]:
     """Return the keys of a section of the configuration as written; none where it cannot be read."""
     import time
 
-    from longshore.app.configure.layers import read_layers
+    from longshore.config.layers import read_layers
 
     if file is None:
         return {}

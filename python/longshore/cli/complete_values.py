@@ -148,7 +148,7 @@ def _typed_arguments(ctx: click.Context) -> Iterator[str]:
 
 
 def _complete_sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    from longshore.app.configure.site_list import list_sites
+    from longshore.sites.site import list_sites
 
     for site in list_sites():
         yield CompletionItem(site.name, help=site.title or site.service or None)
@@ -159,7 +159,7 @@ def _complete_site_names(ctx: click.Context, incomplete: str) -> Items:
 
 
 def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    from longshore.app.configure.service_lookup import service_names
+    from longshore.config.service_lookup import service_names
 
     return map(CompletionItem, service_names())
 

@@ -31,7 +31,7 @@ def _end_process(statuses: list[int]) -> None:
     This saves 15 % of a short command: Python looks for garbage several times, and clears all modules.
     """
     # Code of users and of plug-ins may have left work for the end of the interpreter.
-    if not statuses or "longshore.world.foreign_code" in sys.modules:
+    if not statuses or "longshore.config.foreign_code" in sys.modules:
         return
     for stream in (sys.stdout, sys.stderr):
         if stream:  # `None` if it was closed before this program began

@@ -17,8 +17,8 @@ from longshore.cli.terminal import can_redraw
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.app.submit.submit_once import SubmittedRun
     from longshore.model.report import Failure, RunReport
+    from longshore.plan.submit_once import SubmittedRun
 
 _CONFIG_KEYS: Final = {
     "butler_config": "butlerConfig",
@@ -102,7 +102,7 @@ def script_options(command: Command) -> Command:
 def _add_overrides(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
     @wraps(command)
     def with_overrides(*args: object, sets: tuple[str, ...], **values: Any) -> object:
-        from longshore.app.configure.layers import Overrides
+        from longshore.config.layers import Overrides
 
         given = {key: values.pop(name, None) for name, key in _CONFIG_KEYS.items()}
         overrides = Overrides({key: _join_values(key, value) for key, value in given.items() if value}, sets)

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
-from longshore.app.configure.layers import Overrides
-from longshore.app.progress import QuietProgress
 from longshore.app.runs.open_run import open_run
-from longshore.app.submit.stage_results import StageResult, run_stages
-from longshore.app.submit.stages import Stage
-from longshore.app.submit.submission_checks import SubmissionChecks
-from longshore.app.submit.submit import submit as submit_run
 from longshore.client.run import PrintedReport, Run
+from longshore.config.layers import Overrides
 from longshore.errors import RunNotMeantError, UsageError
 from longshore.model.report import RunReport
 from longshore.model.values import YamlValue
+from longshore.plan.stages import Stage, StageResult, SubmissionChecks, run_stages
+from longshore.plan.submission import submit as submit_run
+from longshore.progress import QuietProgress
 from longshore.reports.run_list import RunQuery, list_runs
 
 if TYPE_CHECKING:

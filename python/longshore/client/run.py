@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
-from longshore.app.changes.take_changes import takes_changes
 from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.client.notebook import frame, show_live
@@ -26,6 +25,7 @@ from longshore.model.event import Event
 from longshore.model.measurements import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 from longshore.model.report import RunReport, report_summary
 from longshore.model.states import JobState
+from longshore.plan.changes import takes_changes
 from longshore.reports.explain import explain_job
 from longshore.reports.export.formats import export_run, render_run
 from longshore.reports.logs import find_logs, read_log
@@ -37,8 +37,8 @@ from longshore.reports.status import status_run, wait_for_end
 from longshore.reports.suggested_requests import advise_requests
 
 if TYPE_CHECKING:
-    from longshore.app.changes.compare import RunComparison
     from longshore.errors import RunNotMeantError
+    from longshore.plan.changes import RunComparison
     from longshore.reports.explanation import JobExplanation
     from longshore.reports.show_job import JobDetails
 
@@ -543,7 +543,7 @@ class _ChosenChanges(NamedTuple):
 
 def _choose_changes(opened: OpenRun, *, with_changes: bool | None) -> _ChosenChanges:
     """Choose what a restart takes of the changes since its run was made, as `Run.restart` documents."""
-    from longshore.app.changes.compare import change_lines, unchanged_notes
+    from longshore.plan.changes import change_lines, unchanged_notes
 
     if with_changes is False:
         return _ChosenChanges()

@@ -13,7 +13,7 @@ import yaml
 
 from longshore.client.functions import submit
 from longshore.errors import FilesError, GraphError, UsageError
-from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
+from longshore.graphs.graph_file import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader, write_graph_file
 from longshore.model.file_identity import FileIdentity, PathFolders, one_spelling
 from longshore.model.tasks import Command, Scalar, is_remote
 from longshore.model.values import YamlValue
@@ -21,7 +21,6 @@ from longshore.model.wording import count_noun
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import make_folders
 from longshore.system.links import DiskLinks
-from longshore.world.read.graph_file import write_graph_file
 
 if TYPE_CHECKING:
     from longshore.client.run import Run

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 Schema: TypeAlias = Mapping[str, Any]
 
 _REFERENCE: Final = "#/$defs/"
+PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "disabled", "limits"})
+"""Keys about the profile itself, or that users cannot override; they enter no layer."""
+
+RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
+"""Keys of a profile that are defaults of keys with another name in BPS."""
 
 
 class KnownKey(NamedTuple):

@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.output_file import require_parent
-from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import verify_run
 from longshore.contract.service import RunPaths
@@ -24,6 +22,7 @@ from longshore.engine.run.notifier_process import is_notifier_at_work, longest_n
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.model.report import Damage, format_size
 from longshore.model.wording import count_noun
+from longshore.progress import Progress
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import SUFFIXES, archive_suffix
 from longshore.rundir.registry import file_stamp, read_entry, write_entry
@@ -31,6 +30,7 @@ from longshore.rundir.run_archive import ArchivedFile, digest_of, list_tree, rea
 from longshore.rundir.run_directory import Access, is_own_run, require_access
 from longshore.system.atomic import atomic_file, draft_path
 from longshore.system.folder import move, remove_file, remove_tree, sync_folder
+from longshore.system.output_file import require_parent
 from longshore.system.reading import real_path
 from longshore.system.room import FULL_ERRORS, describe_failed_write
 from longshore.system.sharing import take_lock

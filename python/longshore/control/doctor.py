@@ -20,22 +20,33 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 import longshore
-from longshore.app.configure.layers import FILE_NAME, configured_service, read_base_layers
-from longshore.app.configure.service_lookup import (
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.config.includes import load_layers
+from longshore.config.layers import FILE_NAME, configured_service, read_base_layers
+from longshore.config.plugins import (
+    ADAPTERS,
+    CLUSTERING,
+    GRAPH_SOURCES,
+    SERVICES,
+    SITE_GRAPHS,
+    SITE_MATCH,
+    SITE_SELECTION,
+    Plugin,
+    all_plugins,
+)
+from longshore.config.service_lookup import (
     SERVICE_VARIABLE,
     default_service,
     environment_service,
     service_names,
     short_name,
 )
-from longshore.app.configure.site_list import list_sites
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
-from longshore.app.site.ping import ping
 from longshore.contract.service import RunPaths
 from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import ConfigError, FilesError, LongshoreError
 from longshore.model.report import format_size
 from longshore.model.wording import count_noun
+from longshore.plan.ping import ping
 from longshore.reports.state import END_STATES
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import archive_suffix
@@ -49,24 +60,13 @@ from longshore.rundir.registry import (
 )
 from longshore.rundir.run_directory import is_own_run, read_card
 from longshore.rundir.submissions import with_newest_counts
+from longshore.sites.site import list_sites
 from longshore.system.atomic import file_system_time
 from longshore.system.host import process_command, process_folder, system_folders, user_folder, working_directory
 from longshore.system.processes import processes
 from longshore.system.programs import BackgroundCall, call_in_parallel
 from longshore.system.reading import can_see_folder, current_directory
 from longshore.system.room import CLOSED_ERRORS, closed_hint, mount_point
-from longshore.world.plugins import (
-    ADAPTERS,
-    CLUSTERING,
-    GRAPH_SOURCES,
-    SERVICES,
-    SITE_GRAPHS,
-    SITE_MATCH,
-    SITE_SELECTION,
-    Plugin,
-    all_plugins,
-)
-from longshore.world.read.yaml_includes import load_layers
 
 # Results of the checks of ``longshore doctor``, and the limit in time under which checks run.
 

@@ -17,7 +17,7 @@ from longshore.errors import LongshoreError
 from longshore.model.notice import NoticeEvent
 from longshore.model.states import JobState
 from longshore.model.wording import format_timestamp
-from longshore.plan.workflow_match import MatchReason, WorkflowMatch
+from longshore.plan.match_run import MatchReason, WorkflowMatch
 from longshore.reports.documents.document import (
     Count,
     DamageEntry,
@@ -30,8 +30,6 @@ from longshore.reports.documents.document import (
 from longshore.reports.documents.run import SubmissionDocument, WaitStatus
 
 if TYPE_CHECKING:
-    from longshore.app.changes.compare import RunComparison
-    from longshore.app.changes.reuse import ReusePlan
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.verify.verify import VerifyResult
     from longshore.control.adopt import AdoptResult, ForgottenRun, RunContents
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from longshore.control.notifier import NoticeTrial
     from longshore.control.restart import RestartPlan
     from longshore.model.report import RunReport
+    from longshore.plan.changes import RunComparison
+    from longshore.plan.reuse import ReusePlan
 
 
 # Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``.

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from longshore.app.configure.service_lookup import find_service
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
+from longshore.config.service_lookup import find_service
 from longshore.contract.capabilities import Cancellable, Queryable, Steerable, require_capability
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunSearch
 from longshore.engine.rundir.job_table import JobTable
@@ -277,7 +277,7 @@ def split_sets(pairs: tuple[str, ...], own_keys: Collection[str] = ()) -> tuple[
     `own_keys` are those that the user added to it. A key of neither is among the first, so that `parse_changes`
     refuses it.
     """
-    from longshore.app.configure.layers import root_keys
+    from longshore.config.layers import root_keys
     from longshore.engine.policy.change_request import is_settable
 
     known = {*root_keys(), *own_keys}

@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.configuration import read_draft
-from longshore.app.configure.layers import Overrides
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
+from longshore.config.layers import Overrides
 from longshore.config.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.service import RunPaths
 from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
@@ -27,6 +26,7 @@ from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, wri
 from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.report import RunReport
+from longshore.plan.configuration import read_draft
 from longshore.reports.report import ReportBuilder, find_life, find_phase
 from longshore.rundir.archive_names import is_archive
 from longshore.rundir.run_directory import Access, read_snapshot, require_access

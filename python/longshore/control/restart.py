@@ -9,10 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from longshore.app.changes.compare import RunComparison, compare_run
-from longshore.app.changes.count_jobs import count_changed_jobs
-from longshore.app.changes.write_submission import next_folder, write_submission
-from longshore.app.progress import hidden_secrets, note_secrets
 from longshore.app.runs.events import all_events
 from longshore.app.runs.open_run import (
     OpenRun,
@@ -22,8 +18,7 @@ from longshore.app.runs.open_run import (
     map_index_errors,
     map_read_errors,
 )
-from longshore.app.submit.shared_outputs import claim_outputs, planned_outputs, stored_outputs
-from longshore.app.submit.submit_once import refuse_if_not_submitted
+from longshore.config.hidden_secrets import hidden_secrets, note_secrets
 from longshore.contract.capabilities import Amendable, Restartable, recovered_submission, require_capability
 from longshore.contract.service import RestartChanges, Unreachable
 from longshore.control.interventions import explain_interruption
@@ -47,6 +42,10 @@ from longshore.model.submission import Manifest, RunIdentity, Submission, encode
 from longshore.model.tasks import is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow import OutputCheck
+from longshore.plan.changes import RunComparison, compare_run, count_changed_jobs
+from longshore.plan.new_submission import next_folder, write_submission
+from longshore.plan.shared_outputs import claim_outputs, planned_outputs, stored_outputs
+from longshore.plan.submit_once import refuse_if_not_submitted
 from longshore.reports.status import status_run
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
 from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card

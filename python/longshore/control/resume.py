@@ -13,8 +13,6 @@ import msgspec
 
 from longshore import __version__
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
-from longshore.app.submit.shared_outputs import claim_outputs, is_over, stored_outputs
-from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.app.verify.run_end import check_starts, check_submissions
 from longshore.contract.capabilities import Resumable, require_capability
 from longshore.contract.service import RunPaths
@@ -27,6 +25,8 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.model.report import Damage
 from longshore.model.states import JobState
+from longshore.plan.shared_outputs import claim_outputs, is_over, stored_outputs
+from longshore.plan.submit_once import refuse_if_not_submitted
 from longshore.reports.status import status_run
 from longshore.rundir.registry import read_entries, read_entry
 from longshore.rundir.run_directory import Access, is_own_run, require_access

@@ -365,7 +365,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
             remove_empty_folder(self.ends, below=self.run.root)
 
     def _lines(self, members: Iterable[BatchMember]) -> Iterator[str]:
-        from longshore.plan.job_commands import exact_shell_line
+        from longshore.jobs.commands import exact_shell_line
 
         for member in members:
             words = " ".join(shlex.quote(f"{name}={value}") for name, value in member.environment.items())

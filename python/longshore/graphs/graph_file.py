@@ -1,17 +1,24 @@
-"""The format of graph files: a header, then files, tasks and programs, a line each; read in batches, and written."""
+"""Tasks of a payload, and the format of graph files that keep them: a header, then files, tasks, programs, by line."""
 
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from pathlib import Path
+from typing import IO, Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from longshore.errors import DECODE_ERRORS, CycleError, GraphError, Origin
+from longshore.config.merge import Node, plain_value
+from longshore.errors import DECODE_ERRORS, CycleError, FilesError, GraphError, LongshoreError, Origin
+from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.tasks import (
     MOST_NODES,
     Adjacency,
@@ -25,6 +32,34 @@ from longshore.model.tasks import (
     collection_paused,
 )
 from longshore.model.wording import count_noun, did_you_mean, name_all, there_are
+from longshore.progress import Progress
+from longshore.system.atomic import atomic_file
+
+# Payload that was read: the result of the sources in stage `acquire`.
+
+
+class AcquiredPayload(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks and files of a payload.
+
+    `files` are the files it was read from. `commands` are default commands per label, for sources without a command
+    per task. `kept_files` are files in the run directory, written by the source, that stay after a failure. `values`
+    replace variables in commands of jobs, with priority over the configuration.
+    """
+
+    graph: TaskGraph
+    files: tuple[Path, ...] = ()
+    commands: Mapping[str, Node] = msgspec.field(default_factory=dict)
+    kept_files: tuple[str, ...] = ()
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+def note_kept_graph(path: Path, progress: Progress) -> None:
+    """Tell how to continue with a quantum graph kept after a failure: making it may have taken hours."""
+    progress.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")
+
+
+# The format of graph files: a header, then files, tasks and programs, a line each; read in batches, and written.
+
 
 # Writes a graph of tasks as the lines of a graph file: a header, then files, tasks and programs.
 
@@ -556,3 +591,128 @@ def _dag(tasks: list[Task], parents: Adjacency, header: GraphHeader, origin: Ori
                     hint="Names must be unique; add what tells the two apart to the name.",
                 ) from None
         raise
+
+
+# Streaming reader and writer of graph files (JSON lines), plain or compressed with gzip.
+
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_BUFFER_B: Final = 1 << 20
+_GZIP_LEVEL: Final = 3
+"""gzip level: the levels above take several times as long, for a tenth less."""
+GZIP_SUFFIX: Final = ".gz"
+"""Suffix of a file that is written compressed; a file that is read is recognized by its first bytes."""
+
+
+@contextmanager
+def open_graph_file(path: Path, origin: Origin | None = None) -> Iterator[Iterator[bytes]]:
+    """Open a graph file and iterate over its lines, decompressing where needed.
+
+    Raises `FilesError` when the file is unreadable, and `GraphError` when it is compressed and damaged.
+    """
+    try:
+        with path.open("rb", _BUFFER_B) as file:
+            compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            file.seek(0)
+            yield _decompressed_lines(file, path) if compressed else iter(file)
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=origin) from error
+
+
+def _decompressed_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(file) as decompressed:
+            yield from io.BufferedReader(decompressed, _BUFFER_B)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        why = "it was cut short" if isinstance(error, EOFError) else str(error)
+        raise GraphError(
+            f"the packed file is damaged: {why}", origin=Origin(str(path)), hint="Copy or make it again."
+        ) from error
+
+
+def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a graph file atomically; the same lines always give the same bytes.
+
+    Raises `FilesError` when the file cannot be written.
+    """
+    try:
+        with atomic_file(path, durable=True) as file:
+            if path.suffix == GZIP_SUFFIX:
+                # No name and no time in the gzip header.
+                with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as compressed:
+                    compressed.writelines(_join_lines(lines))
+            else:
+                file.writelines(lines)
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
+
+
+def _join_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join lines into larger chunks, because each write to gzip has a cost."""
+    chunk: list[bytes] = []
+    size = 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line)
+        if size >= _BUFFER_B:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)
+
+
+# Reads the tasks of a payload from a graph file, and writes them to one.
+
+
+def read_tasks(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
+    """Read the tasks of a graph file; an empty `name` keeps the payload name of the file.
+
+    `origin` is where the file was named. Raises `FilesError` or `GraphError` if it cannot be read or is wrong.
+    """
+    place = Origin(str(path))
+    with open_graph_file(path, origin) as lines:
+        content = read_graph_file(lines, place)
+    graph = msgspec.structs.replace(content.graph, name=name or content.graph.name)
+    start = Origin(place.file, 1, 1)
+    commands = {label: _to_node(command, start) for label, command in content.commands.items()}
+    return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=content.values)
+
+
+def write_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
+    """Write the tasks of a payload to a graph file.
+
+    Files in the run directory `root` are named by absolute paths. Raises `FilesError` or `GraphError` if the file
+    cannot be written, or if a value does not fit into JSON.
+    """
+    commands = {label: _to_command(node) for label, node in acquired.commands.items()}
+    write_graph_file(path, graph_lines(_with_absolute_paths(acquired, root), commands=commands, values=acquired.values))
+
+
+def holds_quanta(path: Path) -> bool:
+    """Tell whether a graph file's tasks are quanta; an unreadable file is not (its reader reports the error)."""
+    try:
+        with open_graph_file(path) as lines:
+            return RUN_GRAPH in read_header(next(lines, b""), Origin(str(path))).values
+    except LongshoreError:
+        return False
+
+
+def _with_absolute_paths(acquired: AcquiredPayload, root: Path) -> TaskGraph:
+    """Return the graph with absolute paths, for use by another run in another directory."""
+    kept_files = frozenset(acquired.kept_files)
+    graph = acquired.graph
+    files = {
+        name: msgspec.structs.replace(file, path=str(root / file.path)) if file.path in kept_files else file
+        for name, file in graph.files.items()
+    }
+    return msgspec.structs.replace(graph, files=files) if kept_files else graph
+
+
+def _to_command(node: Node) -> Command:
+    value = plain_value(node)
+    return tuple(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _to_node(command: Command, origin: Origin) -> Node:
+    if isinstance(command, str):
+        return Node(command, origin)
+    return Node([Node(word, origin) for word in command], origin)

@@ -10,25 +10,25 @@ from pathlib import Path
 from msgspec import structs
 from msgspec.structs import replace
 
-from longshore.app.configure.configuration import Configuration
-from longshore.app.configure.layers import Overrides
-from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.payload.lsst import is_lsst
-from longshore.app.payload.payload_format import is_graph_file
-from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Progress, RecordingProgress, hidden_secrets
 from longshore.app.runs.events import event_blocks, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, find_job, map_index_errors, open_run
-from longshore.app.submit.stages import advance_run
 from longshore.config.final_job import WhenRun, read_when_run
+from longshore.config.hidden_secrets import hidden_secrets
+from longshore.config.layers import Overrides
 from longshore.config.search import INIT_LABEL
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import Origin, PreparationError
+from longshore.graphs.payload_files import is_graph_file, is_lsst
 from longshore.model.report import FINAL_LABEL, Drawing
 from longshore.model.states import JobState
+from longshore.plan.clustering import ClusteredRun
+from longshore.plan.configuration import Configuration
 from longshore.plan.drawings import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.plan.resolved_run import resolve_run
+from longshore.plan.stages import advance_run
+from longshore.progress import Progress, RecordingProgress
 from longshore.reports.status import status_run
 from longshore.system.reading import can_see_file
 

@@ -44,7 +44,7 @@ from longshore.rundir.archived_runs import open_archived_log
 from longshore.rundir.run_directory import read_cleanings
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_to_read
-from longshore.world.regex_search import select_matching
+from longshore.system.regex_search import select_matching
 
 _CHUNK_B: Final = 1 << 20
 """Read size in bytes: a log may have no line feed in five gigabytes."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.service_lookup import environment_service, queryable_services
 from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
+from longshore.config.service_lookup import environment_service, queryable_services
 from longshore.contract.service import RemoteRuns, RunPaths, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError
 from longshore.model.report import RunReport

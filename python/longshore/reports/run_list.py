@@ -166,7 +166,7 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
 
 def _is_found(pattern: re.Pattern[str], text: str) -> bool:
     from longshore.system.host import CpuLimitError
-    from longshore.world.regex_search import find_match
+    from longshore.system.regex_search import find_match
 
     try:
         return find_match(pattern, text, seconds=_MATCH_S) is not None

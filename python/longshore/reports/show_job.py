@@ -18,14 +18,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError, RunUnreadableError
-from longshore.model.event import Attempt, Event, Retry, StagedFiles
-from longshore.model.report import INDENT, TextPrinter, escape_controls, format_duration, format_size, staged_text
-from longshore.model.states import Cause
-from longshore.model.tasks import Command
-from longshore.model.values import YamlValue
-from longshore.model.workflow import Allocation, JobSettings, Request
-from longshore.model.workflow_lines import StoredJob
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     fill_attempt,
     fill_command_attempt,
     full_command,
@@ -33,7 +26,14 @@ from longshore.plan.job_commands import (
     shell_line,
     substitute_files,
 )
-from longshore.plan.scripts import JobScript, render_job_script
+from longshore.jobs.scripts import JobScript, render_job_script
+from longshore.model.event import Attempt, Event, Retry, StagedFiles
+from longshore.model.report import INDENT, TextPrinter, escape_controls, format_duration, format_size, staged_text
+from longshore.model.states import Cause
+from longshore.model.tasks import Command
+from longshore.model.values import YamlValue
+from longshore.model.workflow import Allocation, JobSettings, Request
+from longshore.model.workflow_lines import StoredJob
 from longshore.reports.attempts import attempts_of
 from longshore.sites.inherited_environment import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.app.output_file import require_parent, write_error
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.search import PART_SECTIONS
 from longshore.errors import FilesError, Origin
@@ -26,6 +25,7 @@ from longshore.model.wording import count_noun
 from longshore.model.workflow import MIB, Request, round_up
 from longshore.reports.statistics import RunAttempts, read_attempts
 from longshore.system.atomic import create_atomically
+from longshore.system.output_file import require_parent, write_error
 from longshore.system.reading import read_record
 
 MIN_PERCENTILE: Final = 20

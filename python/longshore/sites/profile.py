@@ -12,6 +12,7 @@ import yaml
 
 from longshore.config.merge import Node, drop_deleted_keys, map_items, overlay
 from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
+from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.config.search import Config
 from longshore.contract.service import Inventory, NodeGroup, PartitionState, PingReport
 from longshore.errors import ConfigError, Origin
@@ -107,12 +108,6 @@ def executor_settings(service_key: str, site: Mapping[str, Any]) -> dict[str, An
 
 # Resolves the inheritance of a site's profile into a layer of configuration and the operator's limits.
 
-
-PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "disabled", "limits"})
-"""Keys about the profile itself, or that users cannot override; they enter no layer."""
-
-RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
-"""Keys of a profile that are defaults of keys with another name in BPS."""
 
 _OWN_KEYS: Final = ("hosts", "title")
 """Keys that are not inherited, because they identify a profile."""

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple, Required, TypedDict
 import msgspec
 
 from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
-from longshore.contract.service import Inventory, NodeGroup, PartitionState, Qos
+from longshore.contract.service import Inventory, NodeGroup, PartitionState, Problem, Qos
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, count_noun, did_you_mean
-from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, Request, Workflow
 
 # Converts what jobs ask of another workload manager to requests of this machine, as well as that goes (pure). What this
 # machine does not have is left out, and what exceeds it is lowered. Such jobs run one at a time.
@@ -454,3 +454,20 @@ def _amount(value: int, *, is_size: bool) -> str:
 
 def _too_long(subject: str, asked_s: float, limit_s: float) -> str:
     return f"{subject} lets jobs run for {format_walltime(limit_s)}, and it asks for {format_walltime(asked_s)}"
+
+
+# Notes the attributes of jobs that a service ignores.
+
+
+def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
+    """Note the attributes among `keys` that jobs set and a service ignores, in one note for all jobs."""
+    keys = tuple(keys)
+    said: dict[str, None] = {}
+    for settings in (job.settings for job in workflow.samples):
+        said |= dict.fromkeys(key for key in keys if key in settings.attributes)
+        if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
+            # The order of jobs goes by numbers only.
+            said["priority"] = None
+    if said:
+        words = ", ".join(f"'{key}'" for key in said)
+        yield Problem(message=f"{service} ignores {words}", fatal=False)

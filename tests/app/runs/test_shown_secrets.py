@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.configure.secret_values import read_secrets
 from longshore.app.runs.events import RunEvents
 from longshore.app.runs.open_run import OpenRun
+from longshore.config.secret_values import read_secrets
 from longshore.config.secrets import HIDDEN
 from longshore.model.event import Ended
 from longshore.reports.explain import explain_job

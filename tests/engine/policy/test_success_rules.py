@@ -15,7 +15,7 @@ from longshore.model.event import Ended
 from longshore.model.states import Cause
 from longshore.model.values import compile_regex
 from longshore.model.workflow import LogValue, RetryOn, SuccessIf
-from longshore.world.regex_search import find_match
+from longshore.system.regex_search import find_match
 
 
 def search(regex: str, log: str, which: Which) -> re.Match[str] | None:

@@ -15,13 +15,13 @@ from longshore.contract.service import JobSelection, RestartChanges, RunPaths, S
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.jobs.scripts import task_record_path
 from longshore.model.event import Failed, Finished, Life, Restarted, Submitting
 from longshore.model.json_lines import encode_line
 from longshore.model.states import JobState
 from longshore.model.submission import REUSED_JOBS, ReusedJobs
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, JobRules, Request, Workflow
-from longshore.plan.scripts import task_record_path
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.schedd.client import DagmanJob

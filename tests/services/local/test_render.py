@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
@@ -25,7 +26,6 @@ from longshore.services.local.executor import LocalExecutor
 from longshore.services.local.service import LocalService
 from longshore.system.atomic import create_file
 from longshore.testing.conformance.executor import HOSTILE_VALUES, ExecutorDriver
-from longshore.world.plugins import shipped_path, template_texts
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from longshore.contract.service import RestartChanges
 from longshore.engine.journal.read_journal import read_events
+from longshore.jobs.scripts import join_commands
 from longshore.model.event import Ended
 from longshore.model.states import JobState
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Backoff, Job, JobRules, JobSettings, Workflow
-from longshore.plan.scripts import join_commands
 from longshore.services.local.service import LocalService
 from longshore.testing.conformance.service import ServiceTestCase
 

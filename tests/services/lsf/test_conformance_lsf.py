@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import Context, RunPaths, Site, WmsService
 from longshore.engine.job_wrapper import WRAPPER
@@ -19,7 +20,6 @@ from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.service import LsfService
 from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import shipped_path, template_texts
 
 
 class TestLsfExecutor(BatchExecutorConformance):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.services.scripts import render_script
 
+from longshore.config.plugins import template_texts
 from longshore.contract.executor import Batch, Urgency
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
@@ -20,7 +21,6 @@ from longshore.services.batch.script_writer import job_spec
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import plain_name, read_priority
 from longshore.services.sge.service import SgeService
-from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/it's, a: run"))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem, RunPaths, Site
 from longshore.errors import ConfigError, OptionHelpRequest
@@ -20,7 +21,6 @@ from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests
-from longshore.world.plugins import shipped_path, template_texts
 
 ACCESS = {"bin": "/opt/sge/bin", "root": "/opt/sge"}
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.services.slurm.scripts import directives
 
+from longshore.config.plugins import template_texts
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.batch.engine_job import engine_request, engine_script, wants_engine_job
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/a 'run'"))
 

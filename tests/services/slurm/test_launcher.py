@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from longshore.errors import ConfigError
-from longshore.plan.job_commands import add_launcher, add_setup
+from longshore.jobs.commands import add_launcher, add_setup
 from longshore.services.slurm.service import SlurmService, launcher_line
 from longshore.sites.profile import launch_line
 

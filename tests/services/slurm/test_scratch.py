@@ -11,10 +11,10 @@ import pytest
 from tests.services.scripts import member
 from tests.services.slurm.scripts import directives, script
 
+from longshore.config.plugins import shipped_path
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles, scratch_line
 from longshore.model.workflow import MIB, Request
-from longshore.world.plugins import shipped_path
 
 GIB = 1024 * MIB
 

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 import longshore.services.slurm
-from longshore.app.configure.schemas import configuration_schema, site_schema
+from longshore.config.includes import read_yaml
 from longshore.config.merge import plain_map
+from longshore.config.plugins import shipped_path, template_texts
+from longshore.config.schemas import configuration_schema, site_schema
 from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.tasks import Dag
@@ -34,8 +36,6 @@ from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.profile import executor_settings
-from longshore.world.plugins import shipped_path, template_texts
-from longshore.world.read.yaml_includes import read_yaml
 
 FOLDER = Path(longshore.services.slurm.__file__).parent
 

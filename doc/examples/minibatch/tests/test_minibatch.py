@@ -9,12 +9,12 @@ import pytest
 from longshore_minibatch.executor import TEMPLATE, MinibatchExecutor
 from longshore_minibatch.service import MinibatchService
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.testing.conformance.executor import EndRetentionConformance, ExecutorConformance
 from longshore.testing.conformance.service import EngineServiceConformance
-from longshore.world.plugins import shipped_path, template_texts
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from longshore_minibatch.kit.dialect import MinibatchDialect
 from longshore_minibatch.kit.service import MinikitService
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
@@ -17,7 +18,6 @@ from longshore.services.batch.executor.executor import BatchExecutor
 from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.system.programs import ProgramResult
 from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import shipped_path, template_texts
 
 
 @pytest.fixture(autouse=True)

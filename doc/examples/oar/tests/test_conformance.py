@@ -14,6 +14,7 @@ import pytest
 from longshore_oar.dialect import OarDialect
 from longshore_oar.service import OarService
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths, WmsService
 from longshore.engine.job_wrapper import WRAPPER
@@ -21,7 +22,6 @@ from longshore.services.batch.client import BatchClient
 from longshore.services.batch.executor.executor import BatchExecutor
 from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
-from longshore.world.plugins import shipped_path, template_texts
 
 IS_LIVE = "LONGSHORE_TEST_OAR" in os.environ
 OWN = {"pollInterval": 1} if IS_LIVE else {"pollInterval": 0.2, "killDelay": 1}

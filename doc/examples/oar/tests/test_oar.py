@@ -11,6 +11,7 @@ from longshore_oar.parse import account_rows, queue_rows
 from longshore_oar.script import properties, read_directives, resources, walltime
 from longshore_oar.service import OarService
 
+from longshore.config.plugins import template_texts
 from longshore.contract.executor import Batch, BatchMember
 from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
@@ -18,7 +19,6 @@ from longshore.model.workflow import MIB, Request
 from longshore.services.batch.jobs import TaskId
 from longshore.services.batch.script_writer import ScriptWriter
 from longshore.system.programs import ProgramResult
-from longshore.world.plugins import template_texts
 
 
 def member(job: int) -> BatchMember:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from longshore.app.configure.service_lookup import (
+from longshore.config.service_lookup import (
     find_run_service,
     find_service,
     queryable_services,
@@ -130,7 +130,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def secrets(self) -> tuple[str, ...]:
         """Secrets of the configuration that the run was prepared with, as far as it can be read."""
         # Imported late: it reads YAML, and few looks show what may hold a secret.
-        from longshore.app.configure.secret_values import read_secrets
+        from longshore.config.secret_values import read_secrets
 
         return read_secrets(self.run.merged_config(self.card.name))
 
@@ -334,7 +334,7 @@ def _find(reference: str, service: str | None, *, everywhere: bool, show_host: b
     except RunNotFoundError:
         if not is_manager_id(reference):
             raise
-        from longshore.app.configure.service_lookup import environment_service
+        from longshore.config.service_lookup import environment_service
 
         services = list(queryable_services(service or environment_service()))
         for manager in services:

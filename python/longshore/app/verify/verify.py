@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.run_end import (
     check_seal,
@@ -41,6 +40,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.report import Damage, DamagedError
 from longshore.model.submission import Manifest, is_source
+from longshore.progress import Progress
 from longshore.rundir.run_directory import MANIFESTS_SINCE, read_snapshot
 from longshore.rundir.submissions import (
     find_changed_files,

@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str,
         watch_run(_open_run(name), lambda line: click.echo(f"longshore: {escape_controls(line)}", err=True))
         return
 
-    from longshore.app.configure.layers import Overrides
+    from longshore.config.layers import Overrides
 
     def show(trial: NoticeTrial) -> None:
         if not as_json:

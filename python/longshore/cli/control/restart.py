@@ -25,9 +25,9 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
-    from longshore.app.changes.compare import RunComparison
     from longshore.app.runs.open_run import OpenRun
     from longshore.control.restart import RestartPlan
+    from longshore.plan.changes import RunComparison
 
 
 _ANSWERS: Final = ("with-changes", "as-it-was", "abort")
@@ -114,12 +114,12 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     to take the changes, and elsewhere refuses without --with-changes or --as-it-was. With changes, what succeeded and
     is made by the same command from the same inputs is kept; changed jobs and their descendants run again.
     """
-    from longshore.app.changes.replan import recorded_keys
     from longshore.app.runs.open_run import open_run
     from longshore.contract.service import JobSelection, RestartChanges
     from longshore.control.interventions import parse_changes, split_sets
     from longshore.control.restart import compare_sources, plan_restart
     from longshore.control.resume import accept_loss
+    from longshore.plan.changes import recorded_keys
     from longshore.rundir.run_directory import Access, require_access
 
     opened = open_run(run, service=run_options.wms_service_class, acts=True)
@@ -165,8 +165,7 @@ def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry
 
 def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
     """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
-    from longshore.app.changes.compare import change_lines
-    from longshore.app.changes.take_changes import takes_changes
+    from longshore.plan.changes import change_lines, takes_changes
 
     if takes_changes(opened, comparison, is_wanted=options.choice == "with"):
         return True
@@ -214,10 +213,10 @@ def read_answer(text: str) -> str:
 
 def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
     """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
-    from longshore.app.changes.compare import change_lines, unchanged_notes, verdict_lines
     from longshore.cli.submit_options import follow_to_end
     from longshore.control.documents import add_end, restart_document
     from longshore.control.restart import restart
+    from longshore.plan.changes import change_lines, unchanged_notes, verdict_lines
 
     shown = comparison if comparison is not None and comparison.differs else plan.comparison
     notes = [] if plan.comparison is not None or comparison is None else list(unchanged_notes(comparison))

@@ -54,8 +54,8 @@ def command(
     if Path(run).is_file() and not archive_suffix(run):
         if job is not None:
             raise click.UsageError("--job requires a run; a configuration has no jobs yet.")
-        from longshore.app.configure.layers import Overrides
         from longshore.cli.logging_setup import LogProgress
+        from longshore.config.layers import Overrides
 
         with LogProgress() as progress:
             picture = draw_configuration(Path(run), Overrides(sets=sets), imports_code=imports_code, progress=progress)

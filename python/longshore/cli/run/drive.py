@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from longshore.app.configure.service_lookup import find_service
 from longshore.app.runs.open_run import open_run
+from longshore.config.service_lookup import find_service
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import UsageError
 from longshore.system.detached import await_words

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from longshore.app.configure.init import write_starter_files
+from longshore.config.plugins import write_starter_files
 
 
 @click.command(epilog="Example: longshore init --kind script trial")

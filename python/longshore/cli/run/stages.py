@@ -12,7 +12,7 @@ from longshore.cli.options import JSON, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
-    from longshore.app.configure.layers import Overrides
+    from longshore.config.layers import Overrides
 
 
 @click.command(epilog="Example: longshore acquire mosaic.yaml")
@@ -60,10 +60,9 @@ def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 def _run_stages(
     last_stage: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool
 ) -> None:
-    from longshore.app.submit.stage_results import run_stages
-    from longshore.app.submit.stages import Stage
     from longshore.cli.logging_setup import LogProgress
     from longshore.cli.show.format import escape_controls
+    from longshore.plan.stages import Stage, run_stages
     from longshore.reports.documents.run import stages_document
 
     with LogProgress() as progress:

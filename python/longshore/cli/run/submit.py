@@ -14,10 +14,10 @@ from longshore.cli.submit_options import FILE_TYPE, PROBE, report_submission, su
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
-    from longshore.app.changes.reuse import ReusePlan
-    from longshore.app.configure.layers import Overrides
-    from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.cli.logging_setup import LogProgress
+    from longshore.config.layers import Overrides
+    from longshore.plan.reuse import ReusePlan
+    from longshore.plan.stages import SubmissionChecks
 
 
 class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 
     def checks(self) -> SubmissionChecks:
         """Return the checks that these options choose."""
-        from longshore.app.submit.submission_checks import SubmissionChecks
+        from longshore.plan.stages import SubmissionChecks
 
         return SubmissionChecks(strict=self.strict, with_probe=self.with_probe, shares_outputs=self.share_outputs)
 
@@ -76,8 +76,8 @@ def command(
     """
     try:
         # Imports take most of the time until a run has its id.
-        from longshore.app.submit.submit import submit
         from longshore.cli.logging_setup import LogProgress
+        from longshore.plan.submission import submit
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was submitted") from None
     options = submit_options
@@ -106,7 +106,7 @@ def command(
 def _submit_reusing(
     config_file: Path, overrides: Overrides, options: SubmitOptions, progress: LogProgress
 ) -> ReusePlan:
-    from longshore.app.changes.reuse import submit_reusing
+    from longshore.plan.reuse import submit_reusing
 
     assert options.reuse is not None
     if options.force:
@@ -131,8 +131,8 @@ def _submit_reusing(
 
 def _print_verdicts(plan: ReusePlan, *, as_json: bool) -> None:
     """Print of each job why it runs or is kept."""
-    from longshore.app.changes.compare import verdict_lines
     from longshore.control.documents import reuse_document
+    from longshore.plan.changes import verdict_lines
 
     if as_json:
         print_json(reuse_document(plan, as_of=time.time()))

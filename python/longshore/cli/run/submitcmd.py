@@ -11,7 +11,7 @@ from longshore.cli.options import JSON, SHARE_OUTPUTS, print_json
 from longshore.cli.submit_options import CONFIG_FILE, PROBE, report_submission, script_options
 
 if TYPE_CHECKING:
-    from longshore.app.configure.layers import Overrides
+    from longshore.config.layers import Overrides
 
 
 @click.command(epilog="Example: longshore submitcmd script.yaml --wait")
@@ -36,8 +36,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Submit one script as a job: the section customJob of FILE, without a graph."""
-    from longshore.app.submit.submitcmd import prepare_script, submit_script
     from longshore.cli.logging_setup import LogProgress
+    from longshore.plan.script_run import prepare_script, submit_script
 
     if not dry_run:
         with LogProgress() as progress:

@@ -11,7 +11,7 @@ from longshore.cli.options import IMPORT, JSON, OptionRecord, group_options, pri
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
-    from longshore.app.configure.layers import Overrides
+    from longshore.config.layers import Overrides
 
 
 class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
@@ -47,8 +47,8 @@ def command() -> None:
 @submission_options
 def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: bool) -> None:
     """Print the effective configuration: all layers merged, values as written."""
-    from longshore.app.configure.configuration import read_draft_without_code
     from longshore.cli.show.config import config_text
+    from longshore.plan.configuration import read_draft_without_code
     from longshore.reports.documents.configuration import config_show_document
 
     root = read_draft_without_code(config_file, overrides).config.root
@@ -83,9 +83,9 @@ def explain(
     as_json: bool,
 ) -> None:
     """Print the value of each KEY, its origin, the steps of its evaluation, and the values it overrode."""
-    from longshore.app.configure.configuration import read_draft_without_code
-    from longshore.app.configure.payload_names import explain_values
     from longshore.cli.show.config import explain_text
+    from longshore.plan.configuration import read_draft_without_code
+    from longshore.plan.lint import explain_values
     from longshore.reports.documents.configuration import explain_document
 
     values = explain_values(
@@ -124,10 +124,10 @@ def lint(
     imports_code: bool,
 ) -> None:
     """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
-    from longshore.app.submit.lint_file import lint_file
     from longshore.cli.show.lint import lint_github, lint_text
     from longshore.config.schema import Severity
     from longshore.errors import ConfigError
+    from longshore.plan.lint_file import lint_file
     from longshore.reports.documents.configuration import lint_document
 
     linted = lint_file(config_file, overrides, imports_code=imports_code)
@@ -142,6 +142,6 @@ def lint(
 @command.command(epilog="Example: longshore config schema > longshore.json")
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
-    from longshore.app.configure.schemas import configuration_schema
+    from longshore.config.schemas import configuration_schema
 
     print_json(configuration_schema())

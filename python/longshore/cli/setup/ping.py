@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from longshore.app.site.ping import ping
 from longshore.cli.options import JSON, SERVICE, SITE_PATH, print_json
+from longshore.plan.ping import ping
 
 
 @click.command(epilog="Examples: longshore ping --wms-service-class local; longshore ping --compute-site NAME")

@@ -15,8 +15,8 @@ from longshore.model.wording import count_noun
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from longshore.app.configure.site_list import KnownSite, SiteDescription
-    from longshore.app.site.check_site import SiteCheck
+    from longshore.plan.site_check import SiteCheck
+    from longshore.sites.site import KnownSite, SiteDescription
 
 
 @click.group(epilog="Example: longshore site list")
@@ -33,7 +33,7 @@ command.add_command(set_state_command)
 @JSON
 def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
     """List all sites: profiles on the search path, and sections of the machine's and user's configuration."""
-    from longshore.app.configure.site_list import list_sites
+    from longshore.sites.site import list_sites
 
     listed_sites = list_sites(site_path)
     if as_json:
@@ -57,7 +57,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 @JSON
 def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
     """Show the profile of a site with inherited values, and the origin of each."""
-    from longshore.app.configure.site_list import show_site
+    from longshore.sites.site import show_site
 
     shown = show_site(name, site_path)
     if as_json:
@@ -81,7 +81,7 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 
     The exit status is 0 if no error was found, 3 if the profile cannot be read or has a wrong value, else 4.
     """
-    from longshore.app.site.check_site import check_site
+    from longshore.plan.site_check import check_site
 
     check = check_site(name, site_path, now=time.time())
     if as_json:
@@ -107,7 +107,7 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 @JSON
 def init_command(*, new_name: str, wms_service_class: str | None, output: str | None, as_json: bool) -> None:
     """Write a profile from what a workload manager answers: its partitions with their limits, and the account."""
-    from longshore.app.site.write_profile import write_profile
+    from longshore.sites.new_profile import write_profile
 
     is_written = output != "-"
     folder = Path(output) if output and is_written else None

@@ -14,7 +14,7 @@ from longshore.cli.parameter_types import WholeNumber
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
-    from longshore.app.configure.layers import Overrides
+    from longshore.config.layers import Overrides
     from longshore.model.sites import CandidateRecord, SiteDecision, SiteValue
 
 NONE_PASSES = 6
@@ -50,7 +50,7 @@ def match_command(
     Candidates are those of 'computeSite'. For a FILE without 'computeSite', they are all described sites; 'submit'
     chooses among these only with 'computeSite: auto'.
     """
-    from longshore.app.site_choice.match_sites import match_sites
+    from longshore.plan.site_choice import match_sites
 
     decision = match_sites(config_file, overrides, seed=seed, with_probe=with_probe)
     if as_json:
@@ -70,7 +70,7 @@ def match_command(
 @JSON
 def set_state_command(*, name: str, values: tuple[str, ...], site_path: tuple[str, ...], as_json: bool) -> None:
     """Set values of a site that the choice of a site may use, and print all. NAME= removes a value; others stay."""
-    from longshore.app.site_choice.match_sites import change_site_state
+    from longshore.plan.site_choice import change_site_state
 
     state = change_site_state(name, values, site_path)
     now = time.time()

@@ -9,7 +9,7 @@ from longshore.cli.show.format import escape_controls
 from longshore.config.schema import Finding, Severity
 
 if TYPE_CHECKING:
-    from longshore.app.configure.lint import LintResult
+    from longshore.plan.lint import LintResult
 
 _MAX_WIDTH: Final = 160
 _GITHUB_COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}

@@ -88,7 +88,7 @@ def is_continued(member: MemberOrder) -> bool:
 
 
 _TASKS_DONE = "LONGSHORE_JOB_TASKS_DONE"
-"""As in `longshore.plan.scripts`."""
+"""As in `longshore.jobs.scripts`."""
 
 
 def find_fault(look: Look | None, before: Look | None) -> str:

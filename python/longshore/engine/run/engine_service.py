@@ -347,7 +347,7 @@ class EngineService(
         import longshore.engine.run.loop
         import longshore.engine.run.notifier_process
         import longshore.engine.rundir.workflow_check
-        import longshore.plan.job_commands
+        import longshore.jobs.commands
         import longshore.system.room  # noqa: F401
 
         self.executor({})

@@ -27,15 +27,15 @@ from longshore.engine.policy.success_rules import (
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError, RunUnreadableError
+from longshore.jobs.scripts import count_done_tasks, records_tasks, task_record_path
 from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.states import Cause
 from longshore.model.values import RegexError, compile_regex
 from longshore.model.workflow import KeepPolicy, OutputCheck
-from longshore.plan.scripts import count_done_tasks, records_tasks, task_record_path
 from longshore.system.folder import remove_file, sync_folder
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_stream, read_file
-from longshore.world.regex_search import find_match
+from longshore.system.regex_search import find_match
 
 LOG_TAIL_B: Final = 1 << 20
 """Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""

@@ -12,8 +12,7 @@ from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.engine.staging.stage_command import StageCommands, is_staged
-from longshore.model.workflow import OutputCheck, Request
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     fill_attempt,
     fill_command_attempt,
     full_command,
@@ -24,7 +23,8 @@ from longshore.plan.job_commands import (
     substitute_variables,
     thread_variables,
 )
-from longshore.plan.scripts import TASKS_DONE_VARIABLE, task_record_path
+from longshore.jobs.scripts import TASKS_DONE_VARIABLE, task_record_path
+from longshore.model.workflow import OutputCheck, Request
 
 
 class MemberBuilder:

@@ -191,7 +191,7 @@ class JobTable:
     def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
         # Imported here: most readers of a run do without, and templates take a while to import.
-        from longshore.plan.job_commands import attempt_log_path
+        from longshore.jobs.commands import attempt_log_path
 
         number = self.file_number(job, stored)
         return attempt_log_path(

@@ -14,8 +14,8 @@ from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
+from longshore.jobs.commands import attempt_log_path
 from longshore.model.tasks import DataId
-from longshore.plan.job_commands import attempt_log_path
 from longshore.rundir.submissions import earlier_workflows
 
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")

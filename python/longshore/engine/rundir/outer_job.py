@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from longshore.jobs.commands import resource_variable
 from longshore.model.workflow import MIB
-from longshore.plan.job_commands import resource_variable
 from longshore.rundir.find_run import run_of_this_job
 from longshore.system.host import is_same_process, process_start_s
 

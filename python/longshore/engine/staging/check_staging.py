@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.service import Context, Problem
 from longshore.engine.staging.stage_command import is_recorded
 from longshore.errors import PreparationError
+from longshore.jobs.commands import command_program, shell_program
+from longshore.jobs.stage_table import ScratchLayout, stage_table
 from longshore.model.tasks import File, is_pattern, is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Job, StagingRules
-from longshore.plan.job_commands import command_program, shell_program
-from longshore.plan.stage_table import ScratchLayout, stage_table
 from longshore.system.reading import can_see
 
 if TYPE_CHECKING:

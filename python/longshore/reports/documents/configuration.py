@@ -15,7 +15,7 @@ from longshore.errors import Origin
 from longshore.reports.documents.document import Count, Document, DocumentEntry, ErrorEntry, JsonValue, error_entry
 
 if TYPE_CHECKING:
-    from longshore.app.configure.lint import LintResult
+    from longshore.plan.lint import LintResult
 
 
 class OriginEntry(DocumentEntry, frozen=True):

@@ -17,8 +17,8 @@ from longshore.reports.documents.document import Count, DatedDocument, DocumentE
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
-    from longshore.app.submit.stage_results import StageResult
     from longshore.contract.service import Intervention
+    from longshore.plan.stages import StageResult
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]
 WaitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21]

@@ -18,9 +18,9 @@ from longshore.reports.documents.document import (
 )
 
 if TYPE_CHECKING:
-    from longshore.app.configure.site_list import KnownSite, SiteDescription
-    from longshore.app.site.check_site import SiteCheck
-    from longshore.app.site.write_profile import NewProfile
+    from longshore.plan.site_check import SiteCheck
+    from longshore.sites.new_profile import NewProfile
+    from longshore.sites.site import KnownSite, SiteDescription
 
 
 PlaceKind: TypeAlias = Literal["site path", "user", "system", "installed", "package", "configuration"]

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from longshore.app.output_file import require_parent, write_error
 from longshore.errors import FilesError
 from longshore.model.event import Attempt
 from longshore.model.report import RunReport
@@ -23,6 +22,7 @@ from longshore.reports.documents.document import to_json
 from longshore.reports.export.wfformat import TracedRun, readable
 from longshore.system.atomic import atomic_file, create_file, draft_path
 from longshore.system.folder import make_folders, move, remove_tree
+from longshore.system.output_file import require_parent, write_error
 
 Entity: TypeAlias = dict[str, Any]
 

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from longshore import __version__
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
-from longshore.app.submit.fingerprint import read_recorded_values
 from longshore.config.merge import PACKAGED_LAYERS
 from longshore.config.secrets import mask_secrets
 from longshore.errors import Origin, RunNotFoundError, RunUnreadableError
@@ -22,6 +21,7 @@ from longshore.model.states import Cause, JobState
 from longshore.model.values import YamlValue
 from longshore.model.wording import count_noun
 from longshore.model.workflow import largest_memory
+from longshore.plan.fingerprint import read_recorded_values
 from longshore.reports.draw import draw_label_states
 from longshore.reports.report import report_run
 from longshore.reports.rerun_commands import RerunCommand, rerun_commands

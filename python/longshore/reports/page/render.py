@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
-from longshore.app.output_file import write_file
 from longshore.app.runs.open_run import OpenRun
+from longshore.config.plugins import shipped_path
 from longshore.model.report import (
     Failure,
     RunReport,
@@ -48,8 +48,8 @@ from longshore.reports.page.label_graph import MAX_NODES, draw_label_graph, fits
 from longshore.reports.page.timeline import draw_labels, draw_slots, time_range
 from longshore.reports.statistics import AttemptStatistics
 from longshore.reports.suggested_requests import LEAST_RUN_S
+from longshore.system.output_file import write_file
 from longshore.system.reading import read_file
-from longshore.world.plugins import shipped_path
 
 if TYPE_CHECKING:
     import jinja2

@@ -9,7 +9,6 @@ from longshore.contract.service import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, JobSettings, KeepPolicy
-from longshore.plan.transform import ignored_requests
 from longshore.services.htcondor.render import transfer
 from longshore.services.htcondor.render.service_nodes import provisioning, unset_variables
 from longshore.services.htcondor.render.settings import (
@@ -20,6 +19,7 @@ from longshore.services.htcondor.render.settings import (
     run_value,
 )
 from longshore.services.htcondor.schedd.ping import machines_like
+from longshore.sites.requests import ignored_requests
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

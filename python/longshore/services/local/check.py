@@ -10,8 +10,8 @@ import msgspec
 from longshore.contract.service import Context, Problem, Site
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging
-from longshore.plan.transform import ignored_requests
 from longshore.services.local.machine import format_amount
+from longshore.sites.requests import ignored_requests
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

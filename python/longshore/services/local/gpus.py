@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from longshore.plan.job_commands import GPU_RESOURCES
+from longshore.jobs.commands import GPU_RESOURCES
 
 _NONE: Final = {"", "-1", "none", "void", "NoDevFiles"}
 """Values of the variables of CUDA and of containers that mean no GPU."""

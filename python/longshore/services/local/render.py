@@ -11,8 +11,7 @@ import msgspec
 
 from longshore.contract.service import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.model.workflow import Job
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     attempt_log_path,
     fill_attempt,
     fill_command_attempt,
@@ -23,6 +22,7 @@ from longshore.plan.job_commands import (
     substitute_files,
     thread_variables,
 )
+from longshore.model.workflow import Job
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

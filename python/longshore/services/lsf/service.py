@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from longshore.contract.service import Context, PingReport, Problem, ServiceTraits
-from longshore.plan.transform import ignored_requests
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.options import SERVICE, memory_unit
+from longshore.sites.requests import ignored_requests
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

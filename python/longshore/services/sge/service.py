@@ -14,7 +14,6 @@ from longshore.contract.service import Context, Inventory, Problem, ServiceTrait
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Job
-from longshore.plan.transform import ignored_requests
 from longshore.services.batch.dialect import ProgramCall, Question
 from longshore.services.batch.pilots.setup import pilot_settings
 from longshore.services.batch.service import BatchService
@@ -23,7 +22,7 @@ from longshore.services.sge.answers import lines_at
 from longshore.services.sge.cluster import listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import SERVICE, SgeMap
-from longshore.sites.requests import Unmet, unknown_name
+from longshore.sites.requests import Unmet, ignored_requests, unknown_name
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

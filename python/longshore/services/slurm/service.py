@@ -11,12 +11,12 @@ import msgspec
 from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
 from longshore.contract.service import Context, Problem, ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
-from longshore.plan.transform import ignored_requests
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.slurm.cluster import parse_load
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import component_count
+from longshore.sites.requests import ignored_requests
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow

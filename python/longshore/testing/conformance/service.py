@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.capabilities import (
     LOAD_NAMES,
     AllocationReader,
@@ -85,7 +86,6 @@ from longshore.testing.conformance.executor import (
     heartbeat_line,
 )
 from longshore.testing.runs import new_identity, write_run_directory
-from longshore.world.plugins import shipped_path, template_texts
 
 # Base of the conformance classes of services: prepares runs, submits them, and waits for their end.
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.services.scripts import member as batch_member
 from tests.waiting import eventually
 
+from longshore.config.plugins import shipped_path
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import LEASE_S, WRAPPER
 from longshore.engine.run.check_records import find_batch_damages
@@ -29,7 +30,6 @@ from longshore.services.batch.records import BatchRecord, BatchRecords
 from longshore.services.batch.settings import wants_fence
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.system.sharing import seconds_since_boot
-from longshore.world.plugins import shipped_path
 
 TAG = "k1-1-1"
 DIALECT = SlurmDialect({})

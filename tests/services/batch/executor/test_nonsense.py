@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import Accepted, Batch, BatchMember
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
@@ -24,7 +25,6 @@ from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.system.programs import ProgramResult
-from longshore.world.plugins import shipped_path, template_texts
 
 FLOOR_S: Final = 2.0
 ROUND_S: Final = 0.25

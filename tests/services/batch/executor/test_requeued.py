@@ -18,6 +18,7 @@ from tests.services.batch.executor.watched_batch import (
 )
 from tests.services.scripts import member as batch_member
 
+from longshore.config.plugins import shipped_path
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import REQUEUED, RUN_ONCE, WRAPPER
 from longshore.engine.rundir.given_up import read_marks
@@ -32,7 +33,6 @@ from longshore.services.batch.records import BatchRecord, BatchRecords
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.system.sharing import seconds_since_boot
-from longshore.world.plugins import shipped_path
 
 BACK = row("29_0", "PENDING", "BeginTime")
 HELD = row("29_0", "PENDING", "job requeued in held state")

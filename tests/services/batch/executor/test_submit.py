@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from tests.waiting import eventually
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import (
     Accepted,
     Batch,
@@ -37,7 +38,6 @@ from longshore.services.batch.settings import on_submit_error
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.system.programs import ProgramResult
-from longshore.world.plugins import shipped_path, template_texts
 
 LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates policy"
 CONFIG = "MaxArraySize = 1001\nSLURM_VERSION = 22.05.8\nPriorityParameters = time_origin=2026-01-01 00:00:00 +00:00\n"

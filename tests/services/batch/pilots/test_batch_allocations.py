@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import (
     Accepted,
     AttemptId,
@@ -41,7 +42,6 @@ from longshore.services.batch.pilots.program import program_files
 from longshore.services.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.fakes import FakeClock
-from longshore.world.plugins import shipped_path, template_texts
 
 LAUNCH = PilotLaunch(
     python="/usr/bin/python3",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.executor import (
     Accepted,
     AttemptId,
@@ -32,7 +33,6 @@ from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.system.programs import ProgramResult
-from longshore.world.plugins import shipped_path, template_texts
 
 SMALL, LARGE = Request(cpus=1), Request(cpus=64)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
@@ -24,7 +25,6 @@ from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.system.programs import ProgramResult
-from longshore.world.plugins import shipped_path, template_texts
 
 PILOT = PilotSettings(cpus=4, memory_b=1000 * MIB, walltime_s=3600.0)
 

@@ -12,12 +12,12 @@ from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.contract.service import RunPaths
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError, UnreachableError
+from longshore.jobs.scripts import task_record_path
 from longshore.model.event import Restarted
 from longshore.model.submission import RunIdentity
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
 from longshore.model.workflow_lines import workflow_lines
-from longshore.plan.scripts import task_record_path
 from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.schedd.bindings import to_error
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob

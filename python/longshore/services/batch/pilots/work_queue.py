@@ -20,8 +20,8 @@ from longshore.engine.keeper_io.member_orders import (
     encode_order,
     limits_order,
 )
+from longshore.jobs.commands import command_argv
 from longshore.model.workflow import Request
-from longshore.plan.job_commands import command_argv
 from longshore.services.batch.pilots.allocations import PilotSettings
 
 MAX_LINE_B: Final = 256 * 1024

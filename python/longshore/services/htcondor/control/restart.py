@@ -20,10 +20,10 @@ from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import make_set_events
 from longshore.errors import SubmissionRefusedError
+from longshore.jobs.commands import full_command, names_attempt
 from longshore.model.event import Ended, Event, Restarted, Steer
 from longshore.model.states import Cause
 from longshore.model.workflow import MIB, JobSettings, Request
-from longshore.plan.job_commands import full_command, names_attempt
 from longshore.rundir.submissions import read_changed_jobs
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.control.interventions import selected_jobs

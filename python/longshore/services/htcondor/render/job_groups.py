@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.contract.service import Context
-from longshore.model.tasks import Command
-from longshore.model.workflow import Job, JobSettings, Request, shared_parts_key
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     add_launcher,
     add_setup,
     add_user_lines,
@@ -23,7 +21,9 @@ from longshore.plan.job_commands import (
     shell_line,
     substitute_files,
 )
-from longshore.plan.scripts import TASKS_DONE_VARIABLE, task_record_path
+from longshore.jobs.scripts import TASKS_DONE_VARIABLE, task_record_path
+from longshore.model.tasks import Command
+from longshore.model.workflow import Job, JobSettings, Request, shared_parts_key
 from longshore.services.htcondor.render import log_names, quoting, transfer
 from longshore.services.htcondor.render.transfer import OutputWords, TransferLists
 

@@ -11,8 +11,7 @@ import msgspec
 from longshore.contract.service import Context
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.model.workflow import MIB, JobSettings, Request
-from longshore.plan.job_commands import (
+from longshore.jobs.commands import (
     GPU_RESOURCES,
     SHELL,
     fill_attempt,
@@ -20,6 +19,7 @@ from longshore.plan.job_commands import (
     names_attempt,
     thread_variables,
 )
+from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
 from longshore.services.htcondor.render.retries import (

@@ -1,1 +1,0 @@
-"""Stage `acquire`: from a payload to its graph of tasks."""

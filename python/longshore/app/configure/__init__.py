@@ -1,1 +1,0 @@
-"""Configuration of a run: from YAML, environment and command line to a resolved run."""

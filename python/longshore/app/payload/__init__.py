@@ -1,1 +1,0 @@
-"""Payload readers: the tasks, pipelines and files of a payload."""

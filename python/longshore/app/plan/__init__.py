@@ -1,1 +1,0 @@
-"""Plan of a workflow: clusters of tasks, job profiles and checks."""

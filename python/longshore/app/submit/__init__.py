@@ -1,1 +1,0 @@
-"""Submission of a run: transform, prepare, write the run directory, hand over to the service."""

@@ -1,0 +1,419 @@
+"""Lint of a configuration before it is used: its keys, variables and labels, and what a static check leaves out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.config.explain import KeyExplanation
+from longshore.config.includes import SourceFile, read_yaml
+from longshore.config.interpolate import Scope
+from longshore.config.lint import (
+    BpsDefaultService,
+    find_choices,
+    find_keys_of_other_services,
+    find_sections_of_other_services,
+    hide_secret_lines,
+    keys_of_foreign_sites,
+    label_hint,
+    lint,
+    lint_unused_keys,
+)
+from longshore.config.lint_variables import LintContext, key_names
+from longshore.config.merge import Node, map_items, plain_map
+from longshore.config.plugins import CLUSTERING, built_in_plugins, shipped_path
+from longshore.config.schema import Finding, Severity, variable_names
+from longshore.config.schemas import configuration_schema, schema_fragment, service_plugins
+from longshore.config.search import INIT_LABEL
+from longshore.config.service_lookup import find_service_plugin, short_name
+from longshore.config.yaml_text import key_places
+from longshore.contract.service import Problem
+from longshore.errors import DECODE_ERRORS, ConfigError, LongshoreError, Origin, UsageError
+from longshore.graphs.payload_files import locate_file, pipeline_node
+from longshore.model.report import FINAL_LABEL
+from longshore.plan.configuration import CONVERT_FROM, Configuration, explain_keys
+from longshore.plan.jobs import PER_JOB
+from longshore.sites.site import is_described, raise_first_error, unknown_site
+
+# Limits of a static check of a run (lint), and what depends on files or the machine (decision 0087).
+
+
+class LeftOutError(LongshoreError):
+    """The rest of a payload cannot be checked statically."""
+
+
+class StaticCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of a run that asks no workload manager, calls no function of a user, and takes bounded time.
+
+    `max_tasks` and `max_bytes` bound what is read of a large payload. `is_site_valid` is false when the description of
+    the site has errors. `left_out` collects phrases for what was not checked. `seen` collects the problems of jobs'
+    files and programs on this machine, `notes` what is legal but may be a mistake. `findings` are those of lint that
+    need the payload.
+    """
+
+    max_tasks: int = 10_000
+    max_bytes: int = 16 * 1024 * 1024
+    is_site_valid: bool = True
+    left_out: list[str] = msgspec.field(default_factory=list)
+    seen: list[Problem] = msgspec.field(default_factory=list)
+    notes: list[Problem] = msgspec.field(default_factory=list)
+    findings: list[Finding] = msgspec.field(default_factory=list)
+
+
+# Labels and variables of a payload, found cheaply before the payload is read, for lint and explanations of keys.
+
+
+_MAX_FILE_BYTES: Final = 8 * 1024 * 1024
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_LABELS_WITHOUT_TASKS: Final = frozenset({FINAL_LABEL, INIT_LABEL, "customJob"})
+
+
+class PayloadNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Labels, defined names and used names of an unread payload; ``None`` means unknown."""
+
+    labels: frozenset[str] | None = None
+    names: frozenset[str] | None = None
+    uses: frozenset[str] | None = None
+
+
+class _WfTask(msgspec.Struct):
+    name: str = ""
+
+
+class _Specification(msgspec.Struct):
+    tasks: list[_WfTask] = []
+
+
+class _Workflow(msgspec.Struct):
+    specification: _Specification
+
+
+class _WfFormat(msgspec.Struct):
+    workflow: _Workflow
+
+
+def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadNames:
+    """Find labels and variables of the payload; `files` allows reading the payload's own file."""
+    config = configuration.config
+    inline = config.node_at("pipeline")
+    if inline is not None:
+        return _names_in_pipeline(inline)
+    if "graphFile" in config or "graphSource" in config:
+        return PayloadNames()
+    if "pipelineYaml" in config:
+        return _names_in_pipeline_file(configuration) if files else PayloadNames()
+    if "wfformat" in config:
+        return PayloadNames(labels=_wfformat_labels(configuration) if files else None, uses=_NO_NAMES)
+    return PayloadNames(uses=_NO_NAMES)
+
+
+def explain_values(
+    configuration: Configuration,
+    keys: Iterable[str],
+    *,
+    current: Mapping[str, str] | None = None,
+    given: Iterable[str] = (),
+) -> dict[str, KeyExplanation]:
+    """Explain where the values of keys come from, as `explain_keys` does, for a label that the payload has.
+
+    Raises `UsageError` if no task has the label, with the nearest one.
+    """
+    _refuse_unknown_label(configuration, (current or {}).get("curr_pipetask", ""))
+    return explain_keys(configuration, keys, current=current or {}, given=given)
+
+
+def _refuse_unknown_label(configuration: Configuration, label: str) -> None:
+    """Refuse a label that neither a task nor a section has; nothing is refused where the labels are not known."""
+    labels = find_payload_names(configuration, files=True).labels if label else None
+    if labels is None or label in _LABELS_WITHOUT_TASKS:
+        return
+    if label not in labels.union(each for each, _ in configuration.config.labeled_parts()):
+        raise UsageError(f"no task has the label '{label}'", hint=label_hint(label, labels))
+
+
+def _names_in_pipeline(node: Node) -> PayloadNames:
+    top = map_items(node)
+    labels = frozenset(map_items(top.get("tasks")))
+    uses = frozenset(variable_names(node))
+    if "imports" in top or "instrument" in top:
+        # LSST pipelines: imports add further tasks.
+        return PayloadNames(labels=None if "imports" in top else labels, uses=uses)
+    return PayloadNames(labels=labels, names=frozenset({*key_names(node), *PER_JOB}), uses=uses)
+
+
+def _names_in_pipeline_file(configuration: Configuration) -> PayloadNames:
+    path = _find_file(configuration, "pipelineYaml")
+    try:
+        node = read_yaml(path) if path else None
+    except LongshoreError:
+        # Errors are reported when the payload is read.
+        node = None
+    return _names_in_pipeline(pipeline_node(node)) if node and isinstance(node.value, dict) else PayloadNames()
+
+
+def _wfformat_labels(configuration: Configuration) -> frozenset[str] | None:
+    path = _find_file(configuration, "wfformat")
+    try:
+        if path is None or path.stat().st_size > _MAX_FILE_BYTES:
+            return None
+        document = msgspec.json.decode(path.read_bytes(), type=_WfFormat)
+    except (OSError, *DECODE_ERRORS):
+        return None
+    return frozenset(task.name for task in document.workflow.specification.tasks)
+
+
+def _find_file(configuration: Configuration, key: str) -> Path | None:
+    """Return the file that a key names, or `None` if it is missing."""
+    try:
+        return locate_file(configuration.text(key).partition("#")[0], configuration.path.parent)
+    except (LongshoreError, OSError, ValueError):
+        return None
+
+
+# Lint of a configuration, before it is used, and the result of lint of a file.
+
+
+_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""Line ends in YAML; Python's `splitlines` splits at more characters."""
+_CLASS_KEYS = ("class", "wmsServiceClass", "service")
+"""Keys of a site that name code: the first is that of Parsl's plug-in of BPS."""
+
+
+def check_configuration(configuration: Configuration) -> list[Finding]:
+    """Lint a configuration before use and return the warnings.
+
+    Raises `ConfigError` with the first error and the number of others.
+    """
+    findings = lint_configuration(configuration)
+    raise_first_error(findings, command=f"longshore config lint {shlex.quote(str(configuration.path))}")
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
+
+
+class LintResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Findings in a file and its includes, in the order of the files, with the text of each file.
+
+    `left_out` has phrases for what was not checked because it depends on files or the machine.
+    """
+
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+    @cached_property
+    def _lines(self) -> Mapping[str, list[str]]:
+        return {file: _LINE_END.split(text) for file, text in self.sources.items()}
+
+    def source(self, finding: Finding) -> str | None:
+        """Return the source line of a finding if it exists and is not secret."""
+        place = finding.origin
+        lines = self._lines.get(place.file, ())
+        return lines[place.line - 1] if not finding.hidden and 0 < place.line <= len(lines) else None
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def lint_configuration(configuration: Configuration, *, thorough: bool = False) -> list[Finding]:
+    """Return all findings about a configuration, in the order of its files.
+
+    `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
+    """
+    payload = find_payload_names(configuration, files=thorough)
+    surroundings = _lint_context(configuration, payload, thorough=thorough)
+    findings = [note for read in configuration.layers.files for note in read.notes]
+    # With Longshore as its plug-in, BPS would not use its default.
+    bps = None if configuration.layers.names_bridge else _find_bps_default()
+    findings += lint(configuration.config, configuration_schema(), surroundings, bps=bps, labels=payload.labels)
+    findings += _keys_of_other_services(configuration)
+    findings += _undescribed_site(configuration)
+    if thorough:
+        findings += _undefined_sites(configuration, payload.labels)
+    return sort_findings(findings, configuration)
+
+
+def find_keys_unused_by_payload(configuration: Configuration) -> list[Finding]:
+    """Find unused keys if the payload's own file was needed to know its variables."""
+    if find_payload_names(configuration, files=False).uses is not None:
+        return []
+    context = _lint_context(configuration, find_payload_names(configuration, files=True), thorough=False)
+    return lint_unused_keys(configuration.config.root, configuration_schema(), context)
+
+
+def _lint_context(configuration: Configuration, payload: PayloadNames, *, thorough: bool) -> LintContext:
+    return LintContext(
+        env=configuration.env,
+        known=_quantum_graph_keys(),
+        payload_names=payload.names,
+        payload_uses=payload.uses,
+        commands=thorough,
+        plugins_read=_plugins_read(configuration),
+        site=configuration.site,
+        foreign_sites=_foreign_sites(configuration),
+    )
+
+
+def find_unjudged_keys(configuration: Configuration) -> Iterator[str]:
+    """Yield a phrase for each site with keys that are not checked, since only code that it names knows them."""
+    sites = _foreign_sites(configuration)
+    paths = keys_of_foreign_sites(configuration.config.root, configuration_schema(), sites)
+    for site in dict.fromkeys(path[1] for path in sorted(paths)):
+        yield f"keys of 'site.{site}' that only code of '{sites[site]}' knows"
+
+
+def _foreign_sites(configuration: Configuration) -> dict[str, str]:
+    """Return the sites that name a class that no package registers, and the run's own if the run does."""
+    sections = {name: map_items(site) for name, site in map_items(configuration.config.node_at("site")).items()}
+    named = {
+        name: next((str(items[key].value) for key in _CLASS_KEYS if key in items), "")
+        for name, items in sections.items()
+    }
+    if not named.get(configuration.site):
+        named[configuration.site] = configuration.service
+    plugins = {name: find_service_plugin(path) for name, path in named.items() if path}
+    return {name: named[name] for name, plugin in plugins.items() if plugin is not None and not plugin.is_registered}
+
+
+def _plugins_read(configuration: Configuration) -> bool:
+    """Tell whether a plug-in is chosen: it receives the whole configuration, and may read sections of its own."""
+    plugin = find_service_plugin(configuration.service)
+    if plugin is None or not plugin.is_built_in or "graphSource" in configuration.config:
+        return True
+    try:
+        algorithm = configuration.search("clusterAlgorithm")
+    except ConfigError:
+        return True  # its own check reports the error
+    name = str(algorithm or "").strip().rpartition(".")[2]
+    return bool(name) and name not in built_in_plugins(CLUSTERING)
+
+
+def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
+    """Remove duplicate findings and sort them in the order of the configuration's files."""
+    return sort_by_position(findings, file_texts(configuration.layers.files))
+
+
+def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a finding for each key and section that only another service reads."""
+    own = find_service_plugin(configuration.service)
+    converted = configuration.config.lookup(CONVERT_FROM, configuration.scope())
+    if own is None or (converted and converted.value):
+        return  # its own check reports the unknown service; converted jobs belong to another one
+    fragments = {plugin: schema_fragment(plugin) for plugin in service_plugins()}
+    root, site = configuration.config.root, configuration.site
+    keys = {
+        key: plugin.name
+        for plugin, fragment in fragments.items()
+        if plugin.import_path != own.import_path
+        for key in fragment.exclusive
+    }
+    yield from find_keys_of_other_services(root, site, keys, short_name(configuration.service))
+    sections = {
+        key: plugin.name for plugin, fragment in fragments.items() for key in fragment.section_keys if key not in keys
+    }
+    yield from find_sections_of_other_services(root, site, sections, own.name)
+
+
+def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
+    """Yield a finding for each undefined site of a task, a cluster or a special job."""
+    config, sites = configuration.config, configuration.sites
+    parts = [config.node_at(name) for name in ("finalJob", "customJob")]
+    # A cluster without tasks makes no jobs, unless it has the name of a label.
+    parts += [part for label, part in config.labeled_parts() if labels is None or label in labels or _has_tasks(part)]
+    for part in parts:
+        own = map_items(part).get("computeSite")
+        if own is not None and isinstance(own.value, list):
+            yield Finding(
+                message="a part of a run names one site: only the run itself has a list of candidates",
+                origin=own.origin,
+                hint="Write the name of one site, or move the list to the root.",
+            )
+            continue
+        for name, origin in find_choices(part, "computeSite") if part is not None else ():
+            if not any(mark in name for mark in "{$<") and not is_described(name, config, sites):
+                yield _undefined_site(configuration, name, origin)
+
+
+def _has_tasks(cluster: Node) -> bool:
+    return "pipetasks" in map_items(cluster)
+
+
+def _undescribed_site(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a warning if nothing describes the site of a run that was written for BPS."""
+    name = configuration.site
+    try:
+        origin = configuration.origin("computeSite")
+        written = configuration.base.search("computeSite", Scope(env=configuration.env))
+    except ConfigError:
+        return  # reported where the site is chosen
+    if isinstance(written.value, dict) and written.origin is not None:
+        yield Finding(
+            message="'computeSite' is a map, which names no site",
+            origin=written.origin,
+            severity=Severity.WARNING if configuration.is_bps_file() else Severity.ERROR,
+            hint="Write the name of one site.",
+        )
+    elif name and origin is not None and not is_described(name, configuration.config, configuration.sites):
+        yield _undefined_site(configuration, name, origin)
+
+
+def _undefined_site(configuration: Configuration, name: str, origin: Origin) -> Finding:
+    """Return an error, or a warning where BPS would use the site as it is, without settings."""
+    error = unknown_site(name, configuration.config, configuration.sites, origin)
+    if not configuration.is_bps_file(name):
+        return Finding(message=error.message, origin=origin, hint=error.hint)
+    return Finding(
+        message=f"nothing describes the site '{name}', and jobs run there without settings of a site",
+        origin=origin,
+        severity=Severity.WARNING,
+        hint=error.hint,
+    )
+
+
+def sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+    """Remove duplicates and sort findings by file and line, each at its key or value."""
+    numbers = {file: number for number, file in enumerate(texts)}
+    places = cache(lambda file: key_places(texts[file]))
+
+    def located(finding: Finding) -> Finding:
+        origin = finding.origin
+        if not finding.at_key or not finding.path or origin.file not in texts:
+            return finding
+        place = places(origin.file).get((origin.line, origin.column, finding.path[-1]))
+        if place is None:
+            return finding
+        return msgspec.structs.replace(finding, origin=Origin(origin.file, *place, origin.layer), at_key=False)
+
+    def position(finding: Finding) -> tuple[int, str, int, int]:
+        origin = finding.origin
+        return numbers.get(origin.file, len(numbers)), origin.file, origin.line, origin.column
+
+    once = {(finding.message, finding.origin): finding for finding in hide_secret_lines([*map(located, findings)])}
+    return sorted(once.values(), key=position)
+
+
+def file_texts(files: Iterable[SourceFile]) -> dict[str, str]:
+    """Return the text of each file by its name."""
+    return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
+
+
+def _find_bps_default() -> BpsDefaultService | None:
+    """Return the registered service whose schema says that BPS uses it by default; ``None`` without one."""
+    for plugin in service_plugins():
+        fragment = schema_fragment(plugin)
+        if fragment.bps_default:
+            return BpsDefaultService(service=plugin.name, title=fragment.title, keys=fragment.added_keys)
+    return None
+
+
+def _quantum_graph_keys() -> frozenset[str]:
+    """Return the keys that the defaults for quantum graphs define."""
+    names = plain_map(read_yaml(shipped_path("etc", "lsst.yaml")))
+    sections = (names.get(section) for section in ("payload", "finalJob"))
+    return frozenset(names).union(*(section for section in sections if isinstance(section, dict)))

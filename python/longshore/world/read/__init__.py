@@ -1,1 +1,0 @@
-"""Readers of users' files: YAML, site profiles, graph files and quantum graphs."""
