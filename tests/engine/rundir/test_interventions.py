@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from longshore.contract.service import RunPaths
+from longshore.engine.rundir import interventions
 from longshore.engine.rundir.interventions import (
     InterventionRecord,
     discard_interventions,
@@ -58,6 +59,19 @@ def test_an_order_that_another_engine_takes_away_is_none(tmp_path: Path) -> None
     # A name that leads nowhere: what a listing still shows and a moment later is gone.
     (run.steer / "1.json").symlink_to(run.steer / "gone")
     assert read_interventions(run) == []
+
+
+def test_an_order_of_another_user_may_be_taken_as_soon_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_take(path: Path, content: bytes, **_: object) -> None:
+        path.write_bytes(content)
+        path.unlink()
+
+    monkeypatch.setattr(interventions, "is_own_run", lambda _: False)
+    monkeypatch.setattr(interventions, "write_atomically", write_and_take)
+    path = write_intervention(RunPaths(tmp_path), InterventionRecord(who="eve", act="pause"))
+    assert not path.exists()
 
 
 def test_orders_can_be_taken_back(tmp_path: Path) -> None:

@@ -55,8 +55,9 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
         path = run.steer / f"{_next_number(run):020}-{processes.getpid()}{_SUFFIX}"
         write_atomically(path, msgspec.json.encode(record), below=run.root, durable=True)
         if not is_own_run(run.root):
-            # The engine of the owner has to read it, whatever this user's umask is.
-            files.chmod(path, 0o644)
+            # The engine of the owner has to read it, whatever this user's umask is; it may have taken it this moment.
+            with suppress(FileNotFoundError):
+                files.chmod(path, 0o644)
     except OSError as error:
         # Without the name of its draft, which says nothing to the user.
         what = describe_failed_write(OSError(error.errno, error.strerror), run.root)
