@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
+from tests.depth import examples
 
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
@@ -66,7 +67,7 @@ def content(root: Path) -> set[str]:
 
 
 @given(files_of_runs, st.sets(st.sampled_from(RemovableKind), min_size=1))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_exactly_what_is_shown_is_removed(names: set[str], kinds: set[RemovableKind]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "run").resolve()
@@ -91,7 +92,7 @@ class Killed(BaseException):
 
 
 @given(st.integers(0, len(CACHES) + len(DRAFTS) + len(SUCCESSFUL)))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         root = Path(folder, "run").resolve()

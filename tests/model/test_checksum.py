@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.model.json_lines import (
     SEED,
@@ -60,7 +61,7 @@ def test_a_block_from_any_line_on_checks_from_the_statement_of_the_line_before(
     assert check_block(b"".join(lines[at:]), seed ^ 1) is None
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(FILES, st.data())
 def test_a_changed_byte_is_found_and_only_its_line_is_named(lines: list[bytes], data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(lines) - 1))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.errors import RunUnreadableError
 from longshore.rundir import run_archive
@@ -41,7 +42,7 @@ def unpacked(path: Path) -> dict[str, bytes]:
 
 
 @given(trees, st.sampled_from(SUFFIXES))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_an_archive_gives_back_what_was_there_and_is_the_same_for_the_same(
     tree: dict[str, bytes | dict[str, bytes]], suffix: str
 ) -> None:
@@ -67,7 +68,7 @@ def test_an_archive_gives_back_what_was_there_and_is_the_same_for_the_same(
 
 
 @given(st.data(), st.sampled_from(SUFFIXES))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_cut_or_changed_archive_is_refused(data: st.DataObject, suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "run")

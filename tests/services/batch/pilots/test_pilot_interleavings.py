@@ -7,6 +7,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.services.batch.pilots.pilot_model import ModelEngine, ModelPilot
 
 from longshore.contract.executor import AttemptId
@@ -161,7 +162,7 @@ class World:
         self.collect()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 2**32), st.integers(20, 250))
 def test_each_attempt_starts_at_most_once_and_has_one_outcome(seed: int, steps: int) -> None:
     world = World(Random(seed))
