@@ -12,10 +12,25 @@ from typing import Any
 def eventually(what: Callable[[], Any], *, pause_s: float = 0.02) -> Any:
     """Wait until something is true, and return it: for two minutes, because a busy machine takes its time."""
     deadline = time.monotonic() + 120
-    while not (found := what()):
+    while True:
+        began = time.monotonic()
+        if found := what():
+            return found
         assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(pause_s)
-    return found
+        rest(began, pause_s)
+
+
+def rest(began: float, least_s: float) -> None:
+    """Pause after a look that began then, for as long as it took: a command takes the processor from what it looks at.
+
+    Parameters
+    ----------
+    began
+        When the look began, by the monotonic clock.
+    least_s
+        The pause in seconds after a look that takes no time.
+    """
+    time.sleep(max(least_s, min(time.monotonic() - began, 0.5)))
 
 
 def whole_lines(path: Path) -> list[str]:

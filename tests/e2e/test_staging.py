@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.command import Cli
 from tests.e2e.slurm_stand_ins import write_programs
-from tests.waiting import engine_of
+from tests.waiting import engine_of, rest
 
 TASKS = {
     "make": {
@@ -77,9 +77,12 @@ def leftovers(folder: Path) -> list[Path]:
 
 def until(is_so: Any, seconds: float = 100.0) -> None:
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while True:
+        began = time.monotonic()
+        if is_so():
+            return
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        rest(began, 0.05)
 
 
 def test_jobs_run_in_scratch_directories_and_their_outputs_are_published(cli: Cli, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.command import Cli, CommandResult
-from tests.waiting import whole_lines
+from tests.waiting import rest, whole_lines
 from tests.workflows import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"])}
@@ -35,10 +35,12 @@ def events(run: str, kind: str) -> list[dict[str, Any]]:
 
 def eventually(look: Callable[[], CommandResult], good: Callable[[CommandResult], object]) -> CommandResult:
     deadline = time.monotonic() + 120
-    while not good(answer := look()):
+    while True:
+        began = time.monotonic()
+        if good(answer := look()):
+            return answer
         assert time.monotonic() < deadline, answer
-        time.sleep(0.05)
-    return answer
+        rest(began, 0.05)
 
 
 def states(cli: Cli, run: str) -> dict[str, str]:

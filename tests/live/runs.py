@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from tests.command import Cli, CommandResult
 from tests.live.pools import SlurmPool
+from tests.waiting import rest
 from tests.workflows import ONE, Tasks, wfformat
 
 from longshore.contract.service import RunPaths
@@ -30,10 +31,12 @@ WORKFLOWS = Path(__file__).resolve().parents[1] / "data" / "wfinstances"
 def until(is_so: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
     """Wait until a condition holds and return its value."""
     deadline = time.monotonic() + patience_s
-    while not (found := is_so()):
+    while True:
+        began = time.monotonic()
+        if found := is_so():
+            return found
         assert time.monotonic() < deadline, f"{what} did not come to be within {patience_s:.0f} s"
-        time.sleep(0.1)
-    return found
+        rest(began, 0.1)
 
 
 @dataclass(frozen=True, kw_only=True)

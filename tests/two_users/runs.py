@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.two_users.accounts import Account
+from tests.waiting import rest
 from tests.workflows import wfformat
 
 LOOKS = (
@@ -96,6 +97,9 @@ def tree(folder: Path) -> dict[str, tuple[int, int, int, int, bytes]]:
 def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
-    while not condition():
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
+        rest(began, 0.1)
