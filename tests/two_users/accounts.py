@@ -133,19 +133,19 @@ def _copy_python(place: Path) -> Path:
         _copy_distribution(metadata.distribution(name), packages)
     for folder in ("python", "etc", "bin", "config"):
         shutil.copytree(_ROOT / folder, place / "checkout" / folder, ignore=_LEFT_OUT)
-    _copy_compiled_modules(_ROOT / "python", place / "checkout" / "python")
+    for module in (_ROOT / "python").rglob("*.py"):
+        _copy_compiled(module, place / "checkout" / module.relative_to(_ROOT))
     (packages / "longshore.pth").write_text(f"{place / 'checkout' / 'python'}\n", "utf-8")
     return python
 
 
-def _copy_compiled_modules(source: Path, target: Path) -> None:
-    """Put what is compiled of some modules beside a copy of them, which has their times and sizes, so that it fits."""
-    for module in source.rglob("*.py"):
-        compiled = Path(cache_from_source(str(module)))
-        beside = target / module.relative_to(source).parent / "__pycache__" / f"{module.stem}.{_TAG}.pyc"
-        if compiled.exists() and not beside.exists():
-            beside.parent.mkdir(exist_ok=True)
-            _copy_file(compiled, beside)
+def _copy_compiled(module: Path, copy: Path) -> None:
+    """Put what is compiled of a module beside a copy of it, which has its time and size, so that both fit."""
+    compiled = Path(cache_from_source(str(module)))
+    beside = copy.parent / "__pycache__" / f"{copy.stem}.{_TAG}.pyc"
+    if compiled.exists() and not beside.exists():
+        beside.parent.mkdir(exist_ok=True)
+        _copy_file(compiled, beside)
 
 
 def _requirements(name: str) -> set[str]:
@@ -175,6 +175,8 @@ def _copy_distribution(distribution: metadata.Distribution, packages: Path) -> N
             target = packages / file
             target.parent.mkdir(parents=True, exist_ok=True)
             _copy_file(source, target)
+            if source.suffix == ".py":
+                _copy_compiled(source, target)
 
 
 def _copy_file(source: str | Path, target: str | Path) -> None:
