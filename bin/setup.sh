@@ -125,7 +125,9 @@ install_checkout() {
     if [ "$(cat "$stamp$extras" 2>/dev/null)" != "$wanted" ]; then
         say "installing the checkout and what it needs into $VENV (again only when pyproject.toml changes)"
         rm -f "$stamp"*
-        (cd "$ROOT" && "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e ".$extras")
+        # What is imported is compiled then, which is a small part of it.
+        (cd "$ROOT" && "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
+            -e ".$extras")
         printf '%s\n' "$wanted" >"$stamp"
         printf '%s\n' "$wanted" >"$stamp$extras"
     fi
