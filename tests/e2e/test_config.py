@@ -15,7 +15,7 @@ from tests.command import Cli
 from tests.config.documented_keys import ALL_FILES, documented, file_of
 from tests.workflows import WriteRun
 
-from longshore.cli.run.submit import command as submit
+from longshore.cli.run.submit import submit_command as submit
 from longshore.cli.setup import config
 from longshore.config.interpolate import Scope
 from longshore.config.merge import LayerRank, make_layer

@@ -102,11 +102,7 @@ _MODULES: Final = {
     "suggest-resources": "tune.suggest_resources",
     **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion", "doctor")},
 }
-"""Module of each command, imported only when the command is called."""
-
-_FUNCTION_NAMES: Final = {"set": "set_values"}
-"""Function names of commands whose own names are unsuitable."""
-
+"""Module of each command, imported only when the command is called; ``show-job`` is its ``show_job_command``."""
 
 _SHOWN_BEFORE: Final = 60
 """Characters before one that cannot be written, by which a user recognizes the text."""
@@ -139,8 +135,7 @@ class LazyGroup(click.Group):
         if isinstance(sys.stdout, Output) and (cmd_name == "status" or cmd_name not in GROUPS["Look"]):
             # It has more to do than to print, and its status tells how that went.
             sys.stdout.drops = (BrokenPipeError,)
-        name = _FUNCTION_NAMES.get(cmd_name, cmd_name)
-        command: click.Command = getattr(module, "command", None) or getattr(module, name)
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         if ctx.resilient_parsing:
             # Shell completion.
             from longshore.cli.complete_values import complete_values

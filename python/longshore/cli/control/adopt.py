@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask before a run is trusted.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, paths: tuple[Path, ...], *, trust: bool, yes: bool, as_json: bool) -> None:
+def adopt_command(ctx: click.Context, /, paths: tuple[Path, ...], *, trust: bool, yes: bool, as_json: bool) -> None:
     """Add runs to the registry: run directories, archives of runs, or all run directories below a directory."""
     from longshore.cli.show.adopt_forget_text import adopted_line
     from longshore.cli.show.format import escape_controls

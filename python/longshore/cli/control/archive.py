@@ -28,7 +28,7 @@ _MAX_DAMAGES: Final = 3
 )
 @click.option("--remove", is_flag=True, help="Remove the run directory once the archive was read back and compared.")
 @JSON
-def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> None:
+def archive_command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> None:
     """Write a run that is over into one file, which report, status, logs, explain, stats and events read.
 
     With --remove, the id of the run leads to the archive from then on.

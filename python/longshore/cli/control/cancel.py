@@ -72,7 +72,7 @@ class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @group_options(options=CancelOptions, selection_options=SelectionOptions)
 @click.pass_context
-def command(
+def cancel_command(
     ctx: click.Context, /, *, run: str | None, options: CancelOptions, selection_options: SelectionOptions
 ) -> None:
     """Cancel a run: running jobs are asked to end, then killed; jobs that never ran are DELETED."""

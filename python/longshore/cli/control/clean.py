@@ -49,7 +49,7 @@ def _parse_kinds(_: click.Context, __: click.Parameter, value: str | None) -> tu
 @click.option("--list", "lists", is_flag=True, help="Print the path of each file.")
 @JSON
 @click.pass_context
-def command(
+def clean_command(
     ctx: click.Context,
     /,
     *,

@@ -15,7 +15,7 @@ from longshore.control.adopt import forget_missing_runs, forget_run
 @click.option("--missing", is_flag=True, help="All runs whose directories were removed or moved.")
 @click.option("--force", is_flag=True, help="Even if the run is live; it continues.")
 @JSON
-def command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool) -> None:
+def forget_command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool) -> None:
     """Remove runs from the registry: they are no longer listed or found by id. Their directories stay."""
     from longshore.cli.show.adopt_forget_text import forgotten_line
 

@@ -29,7 +29,7 @@ NOT_SENT = 1
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value of FILE. Can be repeated.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str, ...], as_json: bool) -> None:
+def notify_command(ctx: click.Context, /, *, name: str, is_test: bool, sets: tuple[str, ...], as_json: bool) -> None:
     """Send the notices of RUN as they fall due, until it is over; engines start this by themselves.
 
     With --test, each rule of the section 'notify' of FILE or RUN sends a test notice.

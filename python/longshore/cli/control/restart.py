@@ -107,7 +107,7 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @group_options(options=ChangeOptions, run_options=RunOptions)
 @click.pass_context
-def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_options: RunOptions) -> None:
+def restart_command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_options: RunOptions) -> None:
     """Submit the jobs that did not succeed again, in the same run directory; with --from also others.
 
     If what the run was made from has changed since, so that jobs would change, the command asks at a terminal whether

@@ -41,7 +41,9 @@ class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @click.pass_context
 @group_options(options=ResumeOptions)
-def command(ctx: click.Context, /, *, run: str | None, everything: bool, options: ResumeOptions, as_json: bool) -> None:
+def resume_command(
+    ctx: click.Context, /, *, run: str | None, everything: bool, options: ResumeOptions, as_json: bool
+) -> None:
     """Start a new engine for a run whose engine died. Successful jobs do not run again; running jobs continue."""
     from longshore.reports.documents.run import resume_all_document, resume_document
 

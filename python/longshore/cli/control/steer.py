@@ -20,7 +20,7 @@ _LABEL = click.option("--label", "labels", multiple=True, metavar="LABEL", help=
 @run_option()
 @click.option("--why", metavar="TEXT", help="Reason, shown in reports of the run.")
 @JSON
-def pause(*, run: str, why: str | None, as_json: bool) -> None:
+def pause_command(*, run: str, why: str | None, as_json: bool) -> None:
     """Start no more jobs of a run. Running jobs continue."""
     _steer(run, Intervention(act="pause", set={"why": why} if why else {}), as_json=as_json)
 
@@ -28,7 +28,7 @@ def pause(*, run: str, why: str | None, as_json: bool) -> None:
 @click.command(epilog="Example: longshore unpause @last")
 @run_option()
 @JSON
-def unpause(*, run: str, as_json: bool) -> None:
+def unpause_command(*, run: str, as_json: bool) -> None:
     """Continue a paused run."""
     _steer(run, Intervention(act="unpause"), as_json=as_json)
 
@@ -39,7 +39,7 @@ def unpause(*, run: str, as_json: bool) -> None:
 @click.option("--off", is_flag=True, help="Remove the maximum.")
 @_LABEL
 @JSON
-def throttle(*, run: str, max_jobs: int | None, off: bool, labels: tuple[str, ...], as_json: bool) -> None:
+def throttle_command(*, run: str, max_jobs: int | None, off: bool, labels: tuple[str, ...], as_json: bool) -> None:
     """Limit the number of active jobs of a run, or of a label. Running jobs continue; --off alone lifts all limits."""
     if (max_jobs is None) != off:
         raise click.UsageError("Give a number, as in --max 4, or --off; to start no jobs at all, pause the run.")
@@ -53,7 +53,9 @@ def throttle(*, run: str, max_jobs: int | None, off: bool, labels: tuple[str, ..
 @_JOB
 @_LABEL
 @JSON
-def hold(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
+def hold_command(
+    *, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool
+) -> None:
     """Hold jobs: they do not start until they are released. Running jobs continue, and are not retried."""
     selection = JobSelection(jobs=(*names, *jobs), labels=labels)
     _steer(run, Intervention(act="hold", selection=selection), as_json=as_json)
@@ -65,7 +67,9 @@ def hold(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tup
 @_JOB
 @_LABEL
 @JSON
-def release(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
+def release_command(
+    *, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool
+) -> None:
     """Release held jobs."""
     selection = JobSelection(jobs=(*names, *jobs), labels=labels)
     _steer(run, Intervention(act="release", selection=selection), as_json=as_json)
@@ -77,7 +81,7 @@ def release(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: 
 @_JOB
 @_LABEL
 @JSON
-def set_values(
+def set_command(
     *, run: str, pairs: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool
 ) -> None:
     """Change the requests of jobs that have not started, or will be retried.

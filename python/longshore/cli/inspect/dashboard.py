@@ -19,7 +19,7 @@ from longshore.reports.dashboard import open_dashboard
     "--port", type=WholeNumber(0, 65_535), default=0, metavar="N", help="Port of 127.0.0.1 (default: a free one)."
 )
 @click.option("--no-open", is_flag=True, help="Print the address, and open no browser.")
-def command(*, port: int, no_open: bool) -> None:
+def dashboard_command(*, port: int, no_open: bool) -> None:
     """Show the list of runs, and the report of each, in a browser until Ctrl-C.
 
     The pages are those of 'report --html'; they update by themselves, and nothing on them changes a run. Only programs

@@ -34,7 +34,7 @@ _DOT_TIMEOUT_S = 60.0
 )
 @IMPORT
 @JSON
-def command(
+def draw_command(
     run: str,
     *,
     job: str | None,

@@ -17,7 +17,7 @@ from longshore.reports.status import status_run
 @click.option("--since", metavar="MARK", help="Only events after the one with that 'mark'.")
 @click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; events always are.")
 @click.pass_context
-def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None) -> None:
+def events_command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None) -> None:
     """Print the events of a run in order, as JSON Lines (one event a line)."""
     from longshore.cli.safe_output import SafeOutput
     from longshore.reports.documents.document import to_line

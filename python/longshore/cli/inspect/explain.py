@@ -13,7 +13,7 @@ from longshore.reports.explain import explain_job
 @click.argument("run")
 @click.argument("job")
 @JSON
-def command(run: str, job: str, *, as_json: bool) -> None:
+def explain_command(run: str, job: str, *, as_json: bool) -> None:
     """Explain why JOB waits, runs, was retried, failed or was pruned, and print its history."""
     opened = open_run(run)
     explained = explain_job(opened, job)

@@ -37,7 +37,7 @@ _FORMATS: Final = ("csv", "openmetrics", "wfformat", "ro-crate")
     help="Write to a file, whole or not at all; without it, or with -, to the standard output. "
     "A crate becomes a new directory, or an archive if FILE ends with .zip.",
 )
-def command(run: str, *, format_name: str, output: Path | None) -> None:
+def export_command(run: str, *, format_name: str, output: Path | None) -> None:
     """Export a run, live or over, for other programs."""
     opened = open_run(run)
     if output is not None and output != STDOUT:

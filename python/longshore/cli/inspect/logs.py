@@ -77,7 +77,7 @@ class LogOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @group_options(options=LogOptions)
 @click.pass_context
-def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOptions) -> None:
+def logs_command(ctx: click.Context, /, *, run: str, job: str | None, options: LogOptions) -> None:
     """Print the log of JOB (its name, the beginning of its name, or its number), or of several jobs."""
     from longshore.cli.safe_output import SafeOutput
 

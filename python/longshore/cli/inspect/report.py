@@ -110,7 +110,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @group_options(search=SearchOptions, listing=ListOptions, detail=DetailOptions)
 @click.pass_context
-def command(
+def report_command(
     ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
 ) -> None:
     """List the runs that are not over (without any: the last five), or report one run in detail."""

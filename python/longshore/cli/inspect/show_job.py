@@ -18,7 +18,7 @@ from longshore.reports.show_job import show_job
 @click.option("--attempt", type=WholeNumber(min=1), metavar="N", help="Number of the attempt (default: the newest).")
 @click.option("--script", is_flag=True, help="Print only a shell script that runs the job by hand.")
 @JSON
-def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:
+def show_job_command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:
     """Show the command, environment, request, files, parents and children of JOB."""
     if script and as_json:
         raise click.UsageError("--script excludes --json, whose document has the script too.")

@@ -36,7 +36,7 @@ from longshore.reports.status import status_run
 @JSON
 @group_options(search=SearchOptions)
 @click.pass_context
-def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
+def status_command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
     """Print the state of a run. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
     from longshore.model.report import RunReport
     from longshore.model.states import STATE_EXIT_STATUS

@@ -22,7 +22,7 @@ DAMAGED = RunUnreadableError.exit_status
 @click.option("--list", "lists", is_flag=True, help="Also print each file that is checked, and what is not.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_json: bool) -> None:
+def verify_command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_json: bool) -> None:
     """Check every file that a resume, restart or report of RUN relies on; the exit status is 5 if any is damaged."""
     results, errors = [], []
     for reference in runs:

@@ -16,13 +16,13 @@ from longshore.system.detached import await_words
 @click.option("--by", type=click.Choice(["submit", "resume", "take-over", "restart", "cancel"]), default="resume")
 @click.option("--standby", metavar="SERVICE", help="Import the engine, and wait for the run; for 'submit'.")
 @click.pass_context
-def command(ctx: click.Context, /, run: str | None, by: str, standby: str | None) -> None:
+def drive_command(ctx: click.Context, /, run: str | None, by: str, standby: str | None) -> None:
     """Run the engine of a run in the foreground until no job can change any more."""
     if standby is not None:
         words = _await_run(standby)
         if words is not None:
-            with command.make_context(ctx.info_name, words, parent=ctx.parent) as handed:
-                command.invoke(handed)
+            with drive_command.make_context(ctx.info_name, words, parent=ctx.parent) as handed:
+                drive_command.invoke(handed)
         return
     if run is None:
         raise click.MissingParameter(ctx=ctx, param=next(each for each in ctx.command.params if each.name == "run"))

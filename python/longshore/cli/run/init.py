@@ -18,7 +18,7 @@ from longshore.config.plugins import write_starter_files
     help="Kind of example: a pipeline of your own commands, one script, an LSST pipeline, a site profile.",
 )
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
-def command(kind: str, folder: Path) -> None:
+def init_command(kind: str, folder: Path) -> None:
     """Write a commented example to start from into DIR (default: the current directory); never overwrites."""
     from longshore.cli.show.format import escape_controls
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Write the tasks to a file (.jsonl or .jsonl.gz).",
 )
 @JSON
-def acquire(*, config_file: Path, overrides: Overrides, save_graph: Path | None, as_json: bool) -> None:
+def acquire_command(*, config_file: Path, overrides: Overrides, save_graph: Path | None, as_json: bool) -> None:
     """Make the graph of tasks, print its content, and stop. Writes only a new quantum graph, and --save-graph."""
     _run_stages("acquire", config_file, overrides, save_graph=save_graph, as_json=as_json)
 
@@ -34,7 +34,7 @@ def acquire(*, config_file: Path, overrides: Overrides, save_graph: Path | None,
 @CONFIG_FILE
 @submission_options
 @JSON
-def cluster(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
+def cluster_command(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Pack the tasks of the graph into clusters, print their number, and stop. Writes only a new quantum graph."""
     _run_stages("cluster", config_file, overrides, as_json=as_json)
 
@@ -43,7 +43,7 @@ def cluster(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 @CONFIG_FILE
 @submission_options
 @JSON
-def transform(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
+def transform_command(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Make the jobs, check them against the limits of the service, and stop. Writes only a new quantum graph."""
     _run_stages("transform", config_file, overrides, as_json=as_json)
 
@@ -52,7 +52,7 @@ def transform(*, config_file: Path, overrides: Overrides, as_json: bool) -> None
 @CONFIG_FILE
 @submission_options
 @JSON
-def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
+def prepare_command(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Write the run directory, for inspection, and stop. No job runs until 'submit RUN_DIR'."""
     _run_stages("prepare", config_file, overrides, as_json=as_json)
 

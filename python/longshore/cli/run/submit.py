@@ -60,7 +60,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 @JSON
 @click.pass_context
 @group_options(submit_options=SubmitOptions)
-def command(
+def submit_command(
     ctx: click.Context,
     /,
     *,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does, or 21 at a pause.")
 @JSON
 @click.pass_context
-def command(
+def submitcmd_command(
     ctx: click.Context,
     /,
     *,

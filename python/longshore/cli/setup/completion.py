@@ -116,7 +116,7 @@ for _name, _kind in _SHELLS.items():
 @click.command(epilog="Example: longshore completion bash > ~/.local/share/bash-completion/completions/longshore")
 @click.argument("shell", type=click.Choice([*_SHELLS]))
 @click.pass_context
-def command(ctx: click.Context, /, *, shell: str) -> None:
+def completion_command(ctx: click.Context, /, *, shell: str) -> None:
     """Print the script that completes commands, options, runs, labels, jobs, sites, services and keys in SHELL."""
     completer = _SHELLS[shell](ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     click.echo(completer.source_template % completer.source_vars())

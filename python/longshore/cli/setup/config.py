@@ -36,11 +36,11 @@ class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
 
 
 @click.group(epilog="Example: longshore config explain run.yaml requestMemory --label isr")
-def command() -> None:
+def config_command() -> None:
     """Show, explain or lint a configuration, or print its schema."""
 
 
-@command.command(epilog="Example: longshore config show run.yaml --origins")
+@config_command.command(epilog="Example: longshore config show run.yaml --origins")
 @CONFIG_FILE
 @click.option("--origins", is_flag=True, help="Add file, line, column and layer of each value.")
 @JSON
@@ -58,7 +58,7 @@ def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: boo
         click.echo(config_text(root, origins=origins))
 
 
-@command.command(epilog="Example: longshore config explain run.yaml requestMemory --label isr --site campus")
+@config_command.command(epilog="Example: longshore config explain run.yaml requestMemory --label isr --site campus")
 @CONFIG_FILE
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--label", metavar="LABEL", help="Search as for the tasks of this label (BPS: curr_pipetask).")
@@ -98,7 +98,7 @@ def explain(
     ctx.exit(next((value.error.exit_status for value in values.values() if value.error), 0))
 
 
-@command.command(epilog="Example: longshore config lint run.yaml --strict")
+@config_command.command(epilog="Example: longshore config lint run.yaml --strict")
 @CONFIG_FILE
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
@@ -139,7 +139,7 @@ def lint(
     ctx.exit(ConfigError.exit_status if error_count else 0)
 
 
-@command.command(epilog="Example: longshore config schema > longshore.json")
+@config_command.command(epilog="Example: longshore config schema > longshore.json")
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
     from longshore.config.schemas import configuration_schema

@@ -27,7 +27,7 @@ FOUND_ERROR = 1
 @click.option("--problems", is_flag=True, help="Leave out what is in order.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, *, problems: bool, as_json: bool) -> None:
+def doctor_command(ctx: click.Context, /, *, problems: bool, as_json: bool) -> None:
     """Look for what is wrong: installation, configuration, workload managers, runs, disks, clocks; nothing is changed.
 
     The exit status is 1 if there is an error. Notes and warnings do not count.

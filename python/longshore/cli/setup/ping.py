@@ -21,7 +21,7 @@ from longshore.plan.ping import ping
 @click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; without effect.")
 @JSON
 @click.pass_context
-def command(
+def ping_command(
     ctx: click.Context,
     /,
     *,

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 @click.group(epilog="Example: longshore site list")
-def command() -> None:
+def site_command() -> None:
     """List sites; show, check or write the profile of one; choose one for a run."""
 
 
-command.add_command(match_command)
-command.add_command(set_state_command)
+site_command.add_command(match_command)
+site_command.add_command(set_state_command)
 
 
-@command.command("list", epilog="Example: longshore site list --json")
+@site_command.command("list", epilog="Example: longshore site list --json")
 @SITE_PATH
 @JSON
 def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
@@ -51,7 +51,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
         click.echo(escape_controls(f"{name:{widths[0]}}  {service:{widths[1]}}  {note}".rstrip()))
 
 
-@command.command("show", epilog="Example: longshore site show local")
+@site_command.command("show", epilog="Example: longshore site show local")
 @click.argument("name")
 @SITE_PATH
 @JSON
@@ -71,7 +71,7 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
         click.echo(escape_controls(line))
 
 
-@command.command("check", epilog="Example: longshore site check cluster --site-path ./sites")
+@site_command.command("check", epilog="Example: longshore site check cluster --site-path ./sites")
 @click.argument("name")
 @SITE_PATH
 @JSON
@@ -96,7 +96,7 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
     ctx.exit(check.exit_status)
 
 
-@command.command("init", epilog="Example: longshore site init cluster --output ./sites")
+@site_command.command("init", epilog="Example: longshore site init cluster --output ./sites")
 @click.argument("new_name", metavar="NAME")
 @SERVICE
 @click.option(

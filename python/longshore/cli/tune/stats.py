@@ -18,7 +18,7 @@ from longshore.reports.statistics import find_runs_and_labels, read_statistics
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, a row per run, label and host.")
 @JSON
-def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
+def stats_command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
     """Print waits, run times, use of processors and memory, retries and badput, per label and host.
 
     Several runs stand side by side. A name that is no run is a label of the runs, or of the last run.

@@ -41,7 +41,7 @@ from longshore.reports.suggested_requests import advise_requests, requests_yaml
     help="Write a new file instead of printing the YAML; - is the standard output.",
 )
 @JSON
-def command(
+def suggest_resources_command(
     references: tuple[str, ...],
     *,
     labels: tuple[str, ...],
