@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from longshore.cli.control.cancel import confirm_jobs
+from longshore.cli.interventions import confirm_jobs
 from longshore.contract.service import JobSelection
 from longshore.model.report import RunReport
 from longshore.model.states import JobState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.cli.control.clean import describe_amount
+from longshore.cli.space import describe_amount
 from longshore.control.clean import RemovableFile, RemovableKind
 
 

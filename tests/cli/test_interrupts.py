@@ -35,9 +35,7 @@ def interrupted(module: str, *args: str, times: int = 1, at: Path) -> subprocess
     return subprocess.run(command, cwd=at, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "module", ["longshore.cli.main", "click", "longshore.cli.inspect.report", "longshore.cli.options"]
-)
+@pytest.mark.parametrize("module", ["longshore.cli.main", "click", "longshore.cli.report", "longshore.cli.options"])
 def test_an_interrupt_during_imports_prints_one_line(module: str, tmp_path: Path) -> None:
     done = interrupted(module, "report", at=tmp_path)
     assert (done.stderr.strip(), done.stdout, done.returncode) == (LINE, "", 130)
@@ -60,7 +58,7 @@ def test_a_second_interrupt_does_not_wait_for_imports(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_while_an_error_is_reported(tmp_path: Path) -> None:
-    done = interrupted("longshore.cli.show.report_text", "status", "missing-run", at=tmp_path)
+    done = interrupted("longshore.cli.error_text", "status", "missing-run", at=tmp_path)
     assert (done.stderr, done.stdout, done.returncode) == ("longshore: interrupted\n", "", 130)
 
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.cli.live_view import FrameWriter, LiveView
+from longshore.cli.watch import FrameWriter, LiveView
 from longshore.model.report import RunReport, RunSummary
 from longshore.model.states import JobState
 from longshore.reports.report import ReportBuilder

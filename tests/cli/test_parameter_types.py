@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.cli.parameter_types import OUTPUT_FILE, STDOUT, Number, WholeNumber
+from longshore.cli.options import OUTPUT_FILE, STDOUT, Number, WholeNumber
 
 
 @pytest.mark.parametrize("text", ["abc", "nan", "NaN", "", "0.5", "11", "inf"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from longshore.cli.control.restart import read_answer
+from longshore.cli.restart import read_answer
 
 
 @pytest.mark.parametrize(

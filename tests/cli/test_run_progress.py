@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from longshore.cli.run_progress import RunNews
+from longshore.cli.watch import RunNews
 from longshore.model.report import Failure, Retries, RunReport, RunSummary
 from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder

@@ -184,7 +184,7 @@ def test_completing_a_command_imports_none(tmp_path: Path) -> None:
     )
     assert "plain,submit" in done.stdout
     loaded = set(done.stderr.split())
-    assert not {name for name in loaded if name.startswith(("longshore.plan.", "longshore.cli.run.submit"))}
+    assert not {name for name in loaded if name.startswith(("longshore.plan.", "longshore.cli.submit"))}
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")

@@ -15,8 +15,8 @@ from tests.command import Cli
 from tests.config.documented_keys import ALL_FILES, documented, file_of
 from tests.workflows import WriteRun
 
-from longshore.cli.run.submit import submit_command as submit
-from longshore.cli.setup import config
+from longshore.cli import config
+from longshore.cli.submit import submit_command as submit
 from longshore.config.interpolate import Scope
 from longshore.config.merge import LayerRank, make_layer
 from longshore.config.plugins import shipped_path

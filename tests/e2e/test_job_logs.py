@@ -14,7 +14,7 @@ from tests.command import Cli
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun
 
-from longshore.cli.safe_output import escape_output
+from longshore.cli.terminal import escape_output
 
 THREE: Tasks = {"good_1": ("G", []), "bad_1": ("B", []), "bad_2": ("B", []), "late": ("L", ["bad_1"])}
 KINDS = """

@@ -26,11 +26,11 @@ LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 
 EXCEPTIONS = {
     "plan/site_choice.py": "the value of `fallback`, which is this machine's site in the configuration language",
-    "cli/near_names.py": "commands of other programs, which users type by habit",
-    "cli/setup/completion.py": "`local` is a keyword of the shell",
-    "cli/setup/ping.py": "an example in the help, which users can run anywhere",
-    "cli/setup/site.py": "an example in the help, which users can run anywhere",
-    "cli/submit_options.py": "the option `--local`, which runs on this machine",
+    "cli/error_text.py": "commands of other programs, which users type by habit",
+    "cli/completion.py": "`local` is a keyword of the shell",
+    "cli/checks.py": "an example in the help, which users can run anywhere",
+    "cli/site.py": "an example in the help, which users can run anywhere",
+    "cli/options.py": "the option `--local`, which runs on this machine",
     "config/retries.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "graphs/placeholders.py": "`local` is a keyword of the shell",
     "jobs/commands.py": "`local` is a keyword of the shell",

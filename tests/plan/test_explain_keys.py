@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.cli.show.config import explain_text
+from longshore.cli.config import explain_text
 from longshore.config.explain import KeyExplanation
 from longshore.errors import UsageError
 from longshore.plan.configuration import explain_keys, read_draft

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.cli.show.run_screen import frame_lines
-from longshore.cli.show.run_summary_text import run_summary_lines
+from longshore.cli.report_screen import frame_lines
+from longshore.cli.report_text import run_summary_lines
 from longshore.cli.terminal import Terminal
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
 from longshore.model.event import Deleted, Ended

@@ -1,4 +1,4 @@
-"""Shell completion of values: runs, jobs, labels, sites, services and keys of the configuration."""
+"""Which values shells are offered: runs, jobs, labels, sites, services, and keys of the configuration with values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem, split_arg_string
@@ -15,6 +16,116 @@ from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
+    from longshore.config.merge import Node
+
+
+def offer_settings(incomplete: str, file: str | None, labels: Iterable[str] = ()) -> Iterator[CompletionItem[str]]:
+    """Complete ``KEY=VALUE``: keys section by section, and values that a key takes.
+
+    Parameters
+    ----------
+    incomplete
+        What is typed of it.
+    file
+        The configuration that the command line names, whose labels and own keys are completed as well.
+    labels
+        Labels of the run that the command line names.
+    """
+    from longshore.config.schema import find_choices
+    from longshore.config.schemas import configuration_schema
+    from longshore.config.search import PART_SECTIONS
+
+    key, equals, _ = incomplete.partition("=")
+    path = key.split(".")
+    schema = configuration_schema()
+    if equals:
+        for value in dict.fromkeys(find_choices(schema, path)):
+            yield CompletionItem(f"{key}={value}")
+        return
+    if len(path) > 1 and path[:-1] in ([name] for name in PART_SECTIONS):
+        yield from (CompletionItem(f"{path[0]}.{label}.") for label in labels)
+    yield from _complete_path(schema, path[:-1], file, prefix="", end="=")
+
+
+def offer_keys(incomplete: str, file: str | None) -> Iterator[CompletionItem[str]]:
+    """Complete a key to search, or a path that begins with a full stop."""
+    from longshore.config.schema import find_keys
+    from longshore.config.schemas import configuration_schema
+
+    schema = configuration_schema()
+    if incomplete.startswith("."):
+        yield from _complete_path(schema, incomplete.split(".")[1:-1], file, prefix=".", end="")
+        return
+    names = {key.name: key.description for key in find_keys(schema, ())}
+    for name in (*names, *(name for name in _names_in_file(file, ()) if name not in names)):
+        yield CompletionItem(name, help=names.get(name) or None)
+
+
+def offer_changes() -> Iterator[CompletionItem[str]]:
+    """Complete ``KEY=VALUE`` of what can be changed for jobs of a run."""
+    from longshore.config.schema import find_keys
+    from longshore.config.schemas import configuration_schema
+    from longshore.engine.policy.change_request import SETTABLE_KEYS
+
+    known = {key.name: key.description for key in find_keys(configuration_schema(), ())}
+    for key in SETTABLE_KEYS:
+        name, dot, _ = key.partition(".")
+        yield CompletionItem(f"{name}{dot or '='}", help=known.get(name))
+
+
+def _complete_path(
+    schema: Mapping[str, Any], path: list[str], file: str | None, *, prefix: str, end: str
+) -> Iterator[CompletionItem[str]]:
+    """Complete the last name of a path; a section ends with a full stop, and another key with `end`."""
+    from longshore.config.schema import find_keys, takes_names
+
+    above = prefix + "".join(f"{name}." for name in path)
+    seen = set()
+    for key in find_keys(schema, path):
+        seen.add(key.name)
+        if key.is_value:
+            yield CompletionItem(f"{above}{key.name}{end}", help=key.description or None)
+        if key.is_section:
+            yield CompletionItem(f"{above}{key.name}.", help=key.description or None)
+    names = _names_in_file(file, path)
+    if takes_names(schema, path):
+        for name in dict.fromkeys((*names, *_known_names(path, file))):
+            if name not in seen:
+                yield CompletionItem(f"{above}{name}.")
+    elif not path:
+        for name, node in names.items():
+            if name not in seen:
+                yield CompletionItem(f"{name}{'.' if isinstance(node.value, dict) else end}", help="a key of the file")
+
+
+def _known_names(path: list[str], file: str | None) -> Iterable[str]:
+    """Return names for a section whose keys the user names: labels of the pipeline, and sites."""
+    from longshore.config.search import PART_SECTIONS
+    from longshore.sites.site import list_sites
+
+    if path == ["site"]:
+        return [site.name for site in list_sites()]
+    return _names_in_file(file, ("pipeline", "tasks")) if path and path[0] in PART_SECTIONS and len(path) == 1 else ()
+
+
+def _names_in_file(file: str | None, path: Iterable[str]) -> Mapping[str, Node]:
+    """Return the keys of a section of the configuration as written; none where it cannot be read."""
+    import time
+
+    from longshore.config.layers import read_layers
+    from longshore.config.merge import map_items
+
+    if file is None:
+        return {}
+    try:
+        node: Node | None = read_layers(Path(file), now=time.time()).stack.root()
+    except (LongshoreError, OSError):
+        # The schema's keys are offered all the same.
+        return {}
+    for name in path:
+        node = map_items(node).get(name)
+    return map_items(node)
+
 
 Items: TypeAlias = "Iterable[CompletionItem[str]]"
 Completer: TypeAlias = Callable[[click.Context, str], Items]
@@ -87,7 +198,7 @@ def _complete_archives(incomplete: str) -> Iterator[CompletionItem[str]]:
 
 def _complete_kinds(_: click.Context, __: str) -> Items:
     """Complete a kind of files; behind a comma, shells read the next word."""
-    from longshore.cli.control.clean import KINDS
+    from longshore.cli.space import KINDS
 
     return map(CompletionItem, KINDS)
 
@@ -165,27 +276,23 @@ def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str
 
 
 def _complete_settings(ctx: click.Context, incomplete: str) -> Items:
-    from longshore.cli.complete_keys import complete_settings
 
-    return complete_settings(incomplete, next(_typed_arguments(ctx), None))
+    return offer_settings(incomplete, next(_typed_arguments(ctx), None))
 
 
 def _complete_keys(ctx: click.Context, incomplete: str) -> Items:
-    from longshore.cli.complete_keys import complete_keys
 
-    return complete_keys(incomplete, next(_typed_arguments(ctx), None))
+    return offer_keys(incomplete, next(_typed_arguments(ctx), None))
 
 
 def _complete_pairs(ctx: click.Context, incomplete: str) -> Items:
     """Complete what `set` changes for jobs, and what `restart` changes beside, with the labels of the run."""
-    from longshore.cli.complete_keys import complete_changes, complete_settings
-
     if ctx.info_name == "set":
-        return complete_changes()
+        return offer_changes()
     run = None
     with suppress(LongshoreError):
         run = _named_run(ctx)
-    return complete_settings(incomplete, None, run.card.labels if run else ())
+    return offer_settings(incomplete, None, run.card.labels if run else ())
 
 
 _ARCHIVE_READERS: Final = frozenset(

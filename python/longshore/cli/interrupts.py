@@ -1,4 +1,4 @@
-"""Signals that end a command: each unwinds it, so that nothing half-written stays.
+"""Signals that end a command, imported before all else so that each unwinds it, and nothing half-written stays.
 
 An interruption (Ctrl-C) is delayed during imports: one that is cut short prints a traceback of the interpreter.
 """

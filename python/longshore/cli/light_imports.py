@@ -1,4 +1,4 @@
-"""Imports libraries without the modules that they need for few of their functions.
+"""Imports libraries without modules that they seldom need, because imports take most of the time of a short command.
 
 For example, click imports `inspect`, which imports `ast`, `dis` and `tokenize`, to indent the text of a command's help.
 This saves 17 % of a short command such as ``longshore status``: 15 of 90 ms of a processor.

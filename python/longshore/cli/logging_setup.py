@@ -35,7 +35,7 @@ class LogProgress:
 
     def note(self, text: str) -> None:
         """Log a note for the user."""
-        LOGGER.warning(text)
+        LOGGER.warning(text, extra={_LEVEL_WORD: "note"})
 
     def warn(self, text: str) -> None:
         """Log a warning about the user's files."""

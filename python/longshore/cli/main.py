@@ -21,8 +21,7 @@ from longshore.cli.interrupts import (
     termination_status,
     unwind_at_termination,
 )
-from longshore.cli.options import print_json
-from longshore.cli.terminal import Output, discard_unwritable_output
+from longshore.cli.terminal import Output, discard_unwritable_output, print_json
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 
 if TYPE_CHECKING:
@@ -86,21 +85,25 @@ COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in 
 HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 
 _MODULES: Final = {
-    **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "drive")},
-    **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
-    **{
-        name: f"inspect.{name}"
-        for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "export", "verify")
-    },
-    "show-job": "inspect.show_job",
-    **{
-        name: f"control.{name}"
-        for name in ("resume", "restart", "cancel", "adopt", "forget", "notify", "clean", "archive")
-    },
-    **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
-    "stats": "tune.stats",
-    "suggest-resources": "tune.suggest_resources",
-    **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion", "doctor")},
+    command: module
+    for module, commands in {
+        "submit": ("submit", "submitcmd", "acquire", "cluster", "transform", "prepare"),
+        "report": ("report", "dashboard"),
+        "status": ("status",),
+        "jobs": ("logs", "explain", "show-job"),
+        "exports": ("events", "export", "draw"),
+        "stats": ("stats", "suggest-resources"),
+        "interventions": ("cancel", "pause", "unpause", "throttle", "hold", "release", "set"),
+        "restart": ("restart", "resume"),
+        "config": ("init", "config"),
+        "site": ("site",),
+        "completion": ("completion",),
+        "checks": ("ping", "verify", "doctor"),
+        "processes": ("notify", "drive"),
+        "space": ("archive", "clean"),
+        "registry": ("adopt", "forget"),
+    }.items()
+    for command in commands
 }
 """Module of each command, imported only when the command is called; ``show-job`` is its ``show_job_command``."""
 
@@ -192,7 +195,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
-            from longshore.cli.near_names import command_advice
+            from longshore.cli.error_text import command_advice
 
             raise UsageError(f"there is no command '{args[0]}'", hint=command_advice(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
@@ -229,7 +232,7 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if "_LONGSHORE_COMPLETE" in os.environ:
         # Registers the completion classes of bash and fish; click itself selects one.
-        importlib.import_module("longshore.cli.setup.completion")
+        importlib.import_module("longshore.cli.completion")
     _escape_unencodable_output()
     try:
         status = _call_command(words)
@@ -279,7 +282,7 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
         import traceback
 
         traceback.print_exception(cause or error)
-    from longshore.cli.show.report_text import error_text
+    from longshore.cli.error_text import error_text
 
     try:
         click.echo(error_text(error), err=True)
@@ -337,7 +340,7 @@ def _usage_error(error: click.ClickException) -> LongshoreError:
         # Click lists choices line by line.
         text = " ".join(error.format_message().split()).removesuffix(".")
         return UsageError(text[:1].lower() + text[1:], hint=help_hint)
-    from longshore.cli.near_names import option_advice
+    from longshore.cli.error_text import option_advice
 
     known = [name for each in ctx.command.params for name in each.opts] if ctx else []
     advice = option_advice(error.option_name, (ctx.info_name or "") if ctx else "", known)

@@ -1,13 +1,50 @@
-"""Options that several commands share, and records of options for commands."""
+"""Options and arguments that several commands share, the types of their values, and the records that commands get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 import click
 import msgspec
+
+
+class NonEmptyPath(click.Path):
+    """Path type that refuses an empty text, which would be the current directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse an empty path."""
+        if not value:
+            self.fail("the name of the file is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Number(click.FloatRange):
+    """Number in a range; refuses ``nan``."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse ``nan``, which every comparison lets pass."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return number
+
+
+class WholeNumber(click.IntRange):
+    """Whole number in a range."""
+
+    name = "whole number"
+
+
+OUTPUT_FILE: Final = NonEmptyPath(path_type=Path)
+"""A file to write; ``-`` is the standard output."""
+STDOUT: Final = Path("-")
+
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -92,14 +129,106 @@ def _named_run(reference: str | None, argument: str | None) -> str | None:
     return named
 
 
-def print_json(document: object) -> None:
-    """Print a JSON document."""
-    from longshore.reports.documents.document import to_json
+_CONFIG_KEYS: Final = {
+    "butler_config": "butlerConfig",
+    "input": "inCollection",
+    "output": "output",
+    "output_run": "outputRun",
+    "data_query": "dataQuery",
+    "pipeline": "pipelineYaml",
+    "qgraph": "qgraphFile",
+    "extra_qgraph_options": "extraQgraphOptions",
+    "extra_update_qgraph_options": "extraUpdateQgraphOptions",
+    "extra_init_options": "extraInitOptions",
+    "extra_run_quantum_options": "extraRunQuantumOptions",
+    "wms_service_class": "wmsServiceClass",
+    "compute_site": "computeSite",
+    "site_path": "sitePath",
+    "fallback": "fallback",
+    "make_id_link": "makeIdLink",
+    "id_link_path": "idLinkPath",
+    "backend_options": "backendOptions",
+}
+"""Configuration key per option; the same as BPS's."""
 
-    click.echo(to_json(document))
+
+FILE_TYPE: Final = NonEmptyPath(path_type=Path, readable=False)
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """Print notes for the user to standard error."""
-    for note in notes:
-        click.echo(f"longshore: {note}", err=True)
+CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE_TYPE)
+
+
+PROBE: Final = click.option(
+    "--probe/--no-probe",
+    "with_probe",
+    default=True,
+    help="Whether to ask the workload manager first; a run that it does not take is refused.",
+)
+
+
+_PAYLOAD_OPTIONS: Final = (
+    click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),
+    click.option("-i", "--input", multiple=True, metavar="COLL,...", help="Input collections."),
+    click.option("-o", "--output", metavar="COLL", help="Output collection."),
+    click.option("--output-run", metavar="COLL", help="Output run collection."),
+    click.option("-d", "--data-query", metavar="QUERY", help="Query that selects the data."),
+    click.option("-p", "--pipeline", metavar="FILE", help="Pipeline file."),
+    click.option("-g", "--qgraph", metavar="FILE", help="File with a quantum graph."),
+    click.option(
+        "--extra-qgraph-options", metavar="TEXT", help="Options added to the command that makes a quantum graph."
+    ),
+    click.option(
+        "--extra-update-qgraph-options",
+        metavar="TEXT",
+        help="Options added to the command that updates a quantum graph.",
+    ),
+    click.option("--extra-init-options", metavar="TEXT", help="Options added to the init job's command."),
+    click.option("--extra-run-quantum-options", metavar="TEXT", help="Options added to each job's command."),
+)
+
+
+_COMMON_OPTIONS: Final = (
+    SERVICE,
+    click.option("--compute-site", metavar="NAME", help="Site to run at."),
+    click.option("--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."),
+    click.option("--local", "fallback", is_flag=True, flag_value="always", help="Run on this machine in any case."),
+    click.option(
+        "--backend-options",
+        metavar="TEXT",
+        help="Options for the workload manager, as its own program takes them; -h lists them.",
+    ),
+    click.option("--make-id-link", is_flag=True, help="Make a link to the run directory, named by the run's id."),
+    click.option("--id-link-path", metavar="PATH", help="Folder of these links (default ./bps_links)."),
+    click.option(
+        "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is YAML. Can be repeated."
+    ),
+)
+
+
+def submission_options(command: Command) -> Command:
+    """Add the options of a payload's submission, in BPS's order, as the parameter `overrides`."""
+    return _add_overrides(command, (*_PAYLOAD_OPTIONS, *_COMMON_OPTIONS))
+
+
+def script_options(command: Command) -> Command:
+    """Add the submission options that do not concern a payload, as the parameter `overrides`."""
+    return _add_overrides(command, _COMMON_OPTIONS)
+
+
+def _add_overrides(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    @wraps(command)
+    def with_overrides(*args: object, sets: tuple[str, ...], **values: Any) -> object:
+        from longshore.config.layers import Overrides
+
+        given = {key: values.pop(name, None) for name, key in _CONFIG_KEYS.items()}
+        overrides = Overrides({key: _join_values(key, value) for key, value in given.items() if value}, sets)
+        return command(*args, overrides=overrides, **values)
+
+    decorated = cast("Command", with_overrides)
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def _join_values(key: str, value: Any) -> Any:
+    return (":" if key == "sitePath" else ",").join(value) if isinstance(value, tuple) else value

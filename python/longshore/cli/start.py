@@ -1,4 +1,4 @@
-"""Entry point of the program ``longshore``: an interruption at any moment prints a line, and no traceback."""
+"""Entry point of ``longshore``, small so that an interruption at any moment prints a line, and no traceback."""
 
 import atexit
 import gc

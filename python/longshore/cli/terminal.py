@@ -1,13 +1,19 @@
-"""The standard streams: what the terminal there can show, and what becomes of output that nobody reads."""
+"""The standard streams: what the terminal there can show, who reads them, and what is printed there safely.
+
+Messages that nobody can read are dropped. Untrusted bytes go to a pipe unchanged, and to a terminal with escaped
+control characters.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
-from collections.abc import Mapping
-from typing import Final, TextIO
+from collections.abc import Iterable, Mapping
+from typing import BinaryIO, Final, TextIO
 
+import click
 import msgspec
 
 _DEFAULT_SIZE: Final = (80, 24)
@@ -134,3 +140,67 @@ def _own_stream(stream: TextIO) -> TextIO:
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document."""
+    from longshore.reports.documents.document import to_json
+
+    click.echo(to_json(document))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes for the user to standard error."""
+    for note in notes:
+        click.echo(f"longshore: {note}", err=True)
+
+
+class SafeOutput:
+    """Standard output for untrusted text; `raw` writes bytes unchanged even to a terminal."""
+
+    def __init__(self, *, raw: bool = False) -> None:
+        # `None` if it was closed before this program began.
+        self._stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
+        self._encoding = sys.stdout.encoding if sys.stdout else "utf-8"
+        self._raw = raw or self._stream is None or not sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._at_line_start = True
+
+    def write_line(self, text: str) -> None:
+        """Write a line of Longshore's; names in it are untrusted too."""
+        if not self._raw:
+            text = escape_output(text)
+        self._write(text.encode(self._encoding, "backslashreplace") + b"\n")
+
+    def write(self, chunk: bytes, *, last: bool = False) -> None:
+        """Write the next bytes of an untrusted text, which may cut a character; `last` marks its end."""
+        if self._raw:
+            self._write(chunk)
+            return
+        text = self._decoder.decode(chunk, final=last)
+        self._write(escape_output(text).encode(self._encoding, "backslashreplace"))
+
+    def end_line(self) -> None:
+        """Begin a new line, unless the last piece ended with one."""
+        if not self._at_line_start:
+            self._write(b"\n")
+
+    def flush(self) -> None:
+        """Flush, so that readers get all output."""
+        if self._stream:
+            self._stream.flush()
+
+    def _write(self, chunk: bytes) -> None:
+        if chunk and self._stream:
+            self._stream.write(chunk)
+            self._at_line_start = chunk.endswith(b"\n")
+
+
+def escape_output(text: str) -> str:
+    r"""Escape terminal control characters, except line feeds and tabs, as ``\x1b`` and the like.
+
+    A carriage return at the end of a line, as in a file from Windows, is dropped.
+    """
+    from longshore.model.report import escape_controls
+
+    return escape_controls(text.replace("\r\n", "\n"), keep="\n\t")

@@ -1,1 +1,0 @@
-"""Commands that change runs: cancel, interventions, registry."""

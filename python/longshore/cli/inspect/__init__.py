@@ -1,1 +1,0 @@
-"""Commands that show runs and jobs: report, status, logs, explain, show-job, draw, events."""

@@ -1,1 +1,0 @@
-"""Commands that make and drive runs: submit, stages, init, restart, resume."""

@@ -1,1 +1,0 @@
-"""Commands about configuration, sites, services and shell completion."""

@@ -1,1 +1,0 @@
-"""Formatting of results as text, tables and graphs."""

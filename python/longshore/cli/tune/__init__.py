@@ -1,1 +1,0 @@
-"""Commands that measure runs, and advise on their requests."""
