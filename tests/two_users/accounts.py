@@ -132,7 +132,7 @@ def _copy_python(place: Path) -> Path:
     for name in sorted(_requirements("longshore")):
         _copy_distribution(metadata.distribution(name), packages)
     for folder in ("python", "etc", "bin", "config"):
-        shutil.copytree(_ROOT / folder, place / "checkout" / folder, ignore=_LEFT_OUT)
+        shutil.copytree(_ROOT / folder, place / "checkout" / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for module in (_ROOT / "python").rglob("*.py"):
         _copy_compiled(module, place / "checkout" / module.relative_to(_ROOT))
     (packages / "longshore.pth").write_text(f"{place / 'checkout' / 'python'}\n", "utf-8")
@@ -141,11 +141,11 @@ def _copy_python(place: Path) -> Path:
 
 def _copy_compiled(module: Path, copy: Path) -> None:
     """Put what is compiled of a module beside a copy of it, which has its time and size, so that both fit."""
-    compiled = Path(cache_from_source(str(module)))
-    beside = copy.parent / "__pycache__" / f"{copy.stem}.{_TAG}.pyc"
-    if compiled.exists() and not beside.exists():
-        beside.parent.mkdir(exist_ok=True)
-        _copy_file(compiled, beside)
+    name = Path("__pycache__", f"{module.stem}.{_TAG}.pyc")
+    places = (Path(cache_from_source(str(module))), module.parent / name)
+    if compiled := next(filter(Path.exists, places), None):
+        (copy.parent / name).parent.mkdir(exist_ok=True)
+        _copy_file(compiled, copy.parent / name)
 
 
 def _requirements(name: str) -> set[str]:
@@ -171,7 +171,7 @@ def _requirements(name: str) -> set[str]:
 def _copy_distribution(distribution: metadata.Distribution, packages: Path) -> None:
     for file in distribution.files or ():
         source = Path(str(distribution.locate_file(file)))
-        if ".." not in file.parts and source.is_file():
+        if not {"..", "__pycache__"}.intersection(file.parts) and source.is_file():
             target = packages / file
             target.parent.mkdir(parents=True, exist_ok=True)
             _copy_file(source, target)
