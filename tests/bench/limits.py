@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from longshore.engine import keeper
+from longshore.keeper import program as keeper
 
 _LIMITS: dict[str, dict[str, Any]] = {
     "none": {},

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tests.bench.processes import peak_mb
 from tests.services.batch.pilots.pilot_box import GIB, PilotBox
 
-from longshore.engine import keeper
+from longshore.keeper import program as keeper
 
 _SLOTS: Final = 4
 _GROUP: Final = 500

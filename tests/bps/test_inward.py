@@ -14,7 +14,7 @@ from tests.bps.real_tasks import END_S, PAYLOAD, BpsShell, bps_shell, make_repos
 from tests.bps_environment import BpsEnvironment
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper_io.member_orders import RUN_VARIABLE
+from longshore.keeper.protocol import RUN_VARIABLE
 from longshore.rundir.run_directory import read_card
 from longshore.system.host import process_command, processes_with_variable
 

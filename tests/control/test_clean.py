@@ -23,9 +23,9 @@ from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
 from longshore.contract.service import RunPaths
 from longshore.control.clean import CleanRequest, RemovableKind, clean, find_lock_users, plan_clean
-from longshore.engine.keeper_io.keeper_records import KeeperRecord
-from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
+from longshore.keeper.protocol import KeeperRecord
+from longshore.keeper.scratch_folders import temporary_prefix
 from longshore.model.states import JobState
 from longshore.reports.logs import find_logs
 from longshore.reports.status import status_run

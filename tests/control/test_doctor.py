@@ -34,7 +34,7 @@ from longshore.control.doctor import (
     uses_service,
     version_numbers,
 )
-from longshore.engine.keeper_io.scratch_folders import temporary_prefix
+from longshore.keeper.scratch_folders import temporary_prefix
 from longshore.model.submission import Submission
 from longshore.rundir.registry import RegistryEntry, read_registry, write_entry
 from longshore.rundir.run_directory import read_card, write_card

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.depth import DEPTH
 from tests.simulation.machine_shares import World
 
-from longshore.engine.keeper.units import INDEX_SPACE, HeldUnits, UnitFile
 from longshore.engine.shares import Entry, SharedFile, read_entries, shares_file, unit_index
+from longshore.keeper.program.units import INDEX_SPACE, HeldUnits, UnitFile
 
 pytestmark = pytest.mark.no_cover
 

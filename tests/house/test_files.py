@@ -189,9 +189,9 @@ def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
             {
                 "system/sharing.py",
                 "system/files.py",
-                "engine/keeper/kernel.py",
-                "engine/keeper/records.py",
-                "engine/keeper/units.py",
+                "keeper/program/attempts.py",
+                "keeper/program/kernel.py",
+                "keeper/program/units.py",
             },
         ),
         ("difflib", {"model/wording.py"}),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
-from longshore.engine.keeper import FILES, FOLDER
+from longshore.keeper.program import FILES, FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 

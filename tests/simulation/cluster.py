@@ -13,7 +13,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.universe import Process, Universe
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.keeper.kernel import become_subreaper
+from longshore.keeper.program.kernel import become_subreaper
 from longshore.services.batch.pilots.allocations import (
     AllocationNews,
     PilotSettings,

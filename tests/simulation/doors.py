@@ -16,10 +16,10 @@ from tests.simulation.machine import Machine
 from tests.simulation.pipes import FIRST_NUMBER
 from tests.simulation.universe import Process, Universe
 
-from longshore.engine import keeper
-from longshore.engine.keeper.guard import GuardSystem
-from longshore.engine.keeper.guard import system as guard_system
-from longshore.engine.keeper.kernel import System, system
+from longshore.keeper import program as keeper
+from longshore.keeper.program.guard import GuardSystem
+from longshore.keeper.program.guard import system as guard_system
+from longshore.keeper.program.kernel import System, system
 from longshore.services.batch.pilots.program.pilot_system import PilotSystem
 from longshore.services.batch.pilots.program.pilot_system import system as pilot_system
 from longshore.system.processes import processes

@@ -33,10 +33,10 @@ from tests.simulation.universe import EndlessHistoryError, Happening, Process, U
 
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper import keeper
-from longshore.engine.keeper.guard import Guard, guard_path
-from longshore.engine.keeper.kernel import system
 from longshore.engine.run import engine_service
+from longshore.keeper.program import keeper
+from longshore.keeper.program.guard import Guard, guard_path
+from longshore.keeper.program.kernel import system
 from longshore.services.batch.pilots.executor import PilotExecutor
 from longshore.services.local.executor import LocalExecutor
 from longshore.system.files import files

@@ -9,8 +9,8 @@ from typing import Final
 
 from longshore.bps.plugin_records import Phase, PluginState, is_process_alive, write_state
 from longshore.contract.service import CancelOutcome, RunPaths
-from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError
+from longshore.keeper.protocol import RUN_VARIABLE, run_token
 from longshore.system.host import host_name, processes_with_variable
 from longshore.system.processes import signal_group, signal_process
 

@@ -43,9 +43,9 @@ from longshore.contract.service import (
     Unreachable,
     WmsService,
 )
-from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
 from longshore.jobs.commands import full_command, names_attempt
+from longshore.keeper.protocol import RUN_VARIABLE, run_token
 from longshore.model.states import TERMINAL_STATES, JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Job, Workflow

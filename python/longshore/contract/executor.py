@@ -388,7 +388,7 @@ class UnitHolder(ABC):
 
     @abstractmethod
     def hold_units(self, file: Path) -> None:
-        """Let attempts hold their `BatchMember.units` by locks on a file (see `longshore.engine.keeper.units`).
+        """Let attempts hold their `BatchMember.units` by locks on a file (see `longshore.keeper.program.units`).
 
         An attempt whose units another run has is reported as never started. Called once, after `Executor.open`.
         """

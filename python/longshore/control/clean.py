@@ -21,12 +21,12 @@ import msgspec
 from longshore.app.runs.events import event_blocks
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper_io.scratch_folders import left_folders
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.staging.staged_ends import StagedEnds, remove_draft
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.keeper.scratch_folders import left_folders
 from longshore.model.event import decode_events
 from longshore.model.states import JobState
 from longshore.reports.status import status_run

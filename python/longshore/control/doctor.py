@@ -42,8 +42,8 @@ from longshore.config.service_lookup import (
     short_name,
 )
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper_io.scratch_folders import temporary_prefix
 from longshore.errors import ConfigError, FilesError, LongshoreError
+from longshore.keeper.scratch_folders import temporary_prefix
 from longshore.model.report import format_size
 from longshore.model.wording import count_noun
 from longshore.plan.ping import ping

@@ -1,7 +1,7 @@
 """Shares: what a run may take of the machine, and of limits, beside the user's other runs on this host.
 
 The kernel keeps what is taken: each job that runs holds its units by locks on one file (see
-`longshore.engine.keeper.units`), so nothing is taken twice, and what died is free. This module decides who gets what
+`longshore.keeper.program.units`), so nothing is taken twice, and what died is free. This module decides who gets what
 becomes free. A run whose next job lacks units draws a ticket, a number after all others, and a new one whenever a job
 of its starts. Everybody leaves free units to the jobs of earlier tickets that fit; so they go to the run that has
 waited longest. What is too little for the first in the queue others take, until it has waited `PATIENCE_S`: then all
@@ -24,13 +24,13 @@ import msgspec
 
 from longshore.contract.executor import Executor, UnitHolder
 from longshore.contract.service import file_name
-from longshore.engine.keeper.units import INDEX_SPACE, HeldUnits, UnitFile
 from longshore.engine.rundir.outer_job import read_outer_job
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import DECODE_ERRORS
+from longshore.keeper.program.units import INDEX_SPACE, HeldUnits, UnitFile
 from longshore.model.event import Submitting
 from longshore.model.report import format_size
 from longshore.model.submission import RunIdentity

@@ -16,17 +16,16 @@ from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.executor import Limits
-from longshore.engine.keeper.attempts import AttemptRunner
-from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.protocol import MemberOrder
-from longshore.engine.keeper.records import Records
-from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lane, Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
+from longshore.keeper.program.attempts import AttemptRunner, Records
+from longshore.keeper.program.processes import Processes
+from longshore.keeper.program.watchdog import Watchdog
+from longshore.keeper.protocol import MemberOrder
 from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.workflow import Request
 

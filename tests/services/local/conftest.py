@@ -17,7 +17,7 @@ import pytest
 from tests.services.local.processes import ENGINE, WRITTEN_BY_HAND, Inbox, up_of
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper.kernel import signal_group
+from longshore.keeper.program.kernel import signal_group
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.system.host import is_same_process

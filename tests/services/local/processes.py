@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper.protocol import MemberOrder
+from longshore.keeper.protocol import MemberOrder
 from longshore.model.event import Ended, Lost, Started
-from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
-from longshore.services.local.keeper_file import KeeperFile
+from longshore.services.local.keeper_file import GuardFile, KeeperFile
 from longshore.system.host import boot_id, host_name, process_start_s
 
 Attempt = tuple[int, int]
@@ -28,7 +27,7 @@ ENGINE = """
 import json, sys, time
 from pathlib import Path
 from longshore.contract.service import RunPaths
-from longshore.services.local.guard_file import GuardFile
+from longshore.services.local.keeper_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 client = LocalClient(RunPaths(Path(sys.argv[1])), 1)
 client.start("tag-1", json.loads(sys.argv[2]))

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from longshore.engine.keeper.cgroups import AttemptCgroups, CgroupFiles, make_attempt_cgroups
-from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.watchdog import Watchdog
+from longshore.keeper.program.cgroups import AttemptCgroups, CgroupFiles, make_attempt_cgroups
+from longshore.keeper.program.processes import Processes
+from longshore.keeper.program.watchdog import Watchdog
 
 MIB = 1 << 20
 ME, PARENT = os.getpid(), os.getppid()

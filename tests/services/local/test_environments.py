@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.keeper.environments import Environments
-from longshore.engine.keeper.protocol import MemberOrder
+from longshore.keeper.program.spawner import Environments
+from longshore.keeper.protocol import MemberOrder
 
 NAMES = st.sampled_from(["PATH", "HOME", "TMPDIR", "LONGSHORE_JOB", "X", "Ü"])
 VARIABLES = st.dictionaries(

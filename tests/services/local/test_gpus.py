@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.services.local.executor import LocalExecutor
-from longshore.services.local.gpus import detected_gpus, named_members
+from longshore.services.local.machine import detected_gpus, named_members
 
 
 @pytest.mark.parametrize(

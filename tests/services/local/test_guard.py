@@ -16,9 +16,8 @@ from tests.services.local.processes import Engine, Inbox, is_gone, kill_guard, k
 from longshore.contract.service import RunPaths
 from longshore.model.event import Ended, Lost
 from longshore.model.json_lines import SEED, check_block
-from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
-from longshore.services.local.keeper_file import KeeperFile
+from longshore.services.local.keeper_file import GuardFile, KeeperFile
 
 BURN = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
 

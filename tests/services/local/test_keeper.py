@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 from tests.services.local.keeper_process import Keeper
 
-from longshore.engine.keeper import FOLDER, PROGRAM
-from longshore.engine.keeper.attempts import AttemptRunner
-from longshore.engine.keeper.kernel import boot_id, signal_group
-from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.records import Records
-from longshore.engine.keeper.watchdog import Watchdog
+from longshore.keeper.program import FOLDER, PROGRAM
+from longshore.keeper.program.attempts import AttemptRunner, Records
+from longshore.keeper.program.kernel import boot_id, signal_group
+from longshore.keeper.program.processes import Processes
+from longshore.keeper.program.watchdog import Watchdog
 from longshore.system.host import is_same_process
 
 
@@ -120,8 +119,7 @@ def test_programs_that_cannot_be_loaded_do_not_take_the_keeper_along(keeper: Kee
 QUICKER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from attempts import AttemptRunner
-from records import Records
+from attempts import AttemptRunner, Records
 
 class QuickerRunner(AttemptRunner):
     def record_started(self):

@@ -13,7 +13,7 @@ import pytest
 from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill_guard, kill_keeper, member, tmp_folder
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper import FILES, FOLDER
+from longshore.keeper.program import FILES, FOLDER
 from longshore.model.event import Ended, Lost, Started
 from longshore.services.local.keeper_client import LocalClient
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from tests.doors import replace_calls
 
-from longshore.engine.keeper import FILES, FOLDER
-from longshore.engine.keeper.kernel import read_file, system
-from longshore.engine.keeper.records import Records
+from longshore.keeper.program import FILES, FOLDER
+from longshore.keeper.program.attempts import Records
+from longshore.keeper.program.kernel import read_file, system
 
 PURE = {
     *("os.path.join", "os.path.basename", "os.path.dirname", "os.path.isabs", "os.path.abspath"),

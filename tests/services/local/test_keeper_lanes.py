@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors import replace_calls
 
-from longshore.engine.keeper.keeper_lanes import KeeperLanes
-from longshore.engine.keeper.kernel import system
-from longshore.engine.keeper.protocol import MemberOrder
+from longshore.keeper.program.attempts import KeeperLanes
+from longshore.keeper.program.kernel import system
+from longshore.keeper.protocol import MemberOrder
 
 PATIENCE_S = 0.25
 ACTIONS = st.one_of(

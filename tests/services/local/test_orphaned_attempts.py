@@ -15,7 +15,7 @@ from tests.services.local.keeper_process import HOG, MIB
 from tests.services.local.processes import Inbox, kill_guard, kill_keeper, member
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
+from longshore.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.event import Ended, Lost
 from longshore.model.states import Cause
 from longshore.services.local.keeper_client import LocalClient

@@ -10,11 +10,11 @@ import pytest
 from tests.services.local.processes import Engine, Inbox, kill_guard, kill_keeper, member
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
+from longshore.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.event import Ended
 from longshore.model.states import Cause
-from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
+from longshore.services.local.keeper_file import GuardFile
 
 MIB = 1 << 20
 AWAIT_GO = "until test -e go; do sleep 0.02; done"

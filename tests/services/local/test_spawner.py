@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from longshore.engine.keeper.spawner import Spawner, make_words
+from longshore.keeper.program.spawner import Spawner, make_words
 from longshore.system.host import is_same_process
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.services.local.keeper_process import HOG, MIB, Keeper
 
-from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.watchdog import Watchdog, WatchedAttempt
+from longshore.keeper.program.processes import Processes
+from longshore.keeper.program.watchdog import Watchdog, WatchedAttempt
 from longshore.system.host import is_same_process
 
 

@@ -62,7 +62,7 @@ def enter_outer_job(submitted_in: str) -> None:
     killed before.
     """
     # Imported here: `ping` asks only what the job was granted.
-    from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE
+    from longshore.keeper.protocol import JOB_VARIABLE, RUN_VARIABLE
 
     run = run_of_this_job()
     if not run or run != submitted_in:

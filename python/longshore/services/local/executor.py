@@ -25,10 +25,8 @@ from longshore.contract.executor import (
     UnitHolder,
 )
 from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
-from longshore.engine.keeper.protocol import MemberOrder
-from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
-from longshore.engine.keeper_io.member_orders import limits_order
 from longshore.jobs.commands import GPU_RESOURCES, GPU_VARIABLES, command_argv
+from longshore.keeper.protocol import TEMPORARY_ERRORS, MemberOrder, limits_order
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import keepers_elsewhere
 from longshore.services.local.machine import probe_machine

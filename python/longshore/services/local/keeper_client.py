@@ -8,42 +8,77 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.contract.service import RUN_FOLDER_VARIABLE, RunPaths
 from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
-from longshore.engine.keeper.kernel import become_subreaper
-from longshore.engine.keeper.protocol import MemberOrder, RunOrder
-from longshore.engine.keeper_io.keeper_records import (
-    ExitRecord,
-    NeverStartedRecord,
-    StartRecord,
-    end_event,
-    exit_event,
-    start_event,
-)
-from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE, attempt_name, run_token
+from longshore.engine.run.check_records import newest_acceptance
 from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.engine.rundir.outer_job import OUTER_VARIABLE
 from longshore.errors import RunUnreadableError
+from longshore.keeper.program.kernel import become_subreaper
+from longshore.keeper.protocol import (
+    JOB_VARIABLE,
+    RUN_VARIABLE,
+    ExitRecord,
+    MemberOrder,
+    NeverStartedRecord,
+    Order,
+    RunOrder,
+    StartRecord,
+    attempt_name,
+    encode_order,
+    end_event,
+    exit_event,
+    run_token,
+    start_event,
+)
 from longshore.model.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
-from longshore.services.local.keeper_program import encode_command
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
-from longshore.services.local.reused_attempts import ReusedAttempts
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.system.folder import make_folders
-from longshore.system.host import (
-    boot_id,
-    host_name,
-    is_same_process,
-    process_name,
-    processes_with_variable,
-)
+from longshore.system.host import boot_id, host_name, is_same_process, process_name, processes_with_variable
 from longshore.system.processes import processes, signal_group, signal_process
+
+
+def encode_command(order: Order) -> bytes:
+    """Encode a command for the keeper as a line."""
+    return encode_order(cast("Mapping[str, object]", order)) + b"\n"
+
+
+class ReusedAttempts:
+    """Attempts of the lives since the newest acceptance of a loss; none without one.
+
+    The journal may lack attempts that earlier lives made, so that their numbers are given again.
+    """
+
+    def __init__(self, run: RunPaths) -> None:
+        self._accepted = newest_acceptance(run) or 0
+        self._attempts: set[AttemptId] = set()
+        if self._accepted:
+            for file in keeper_files(run.keeper).values():
+                if file.life >= self._accepted:
+                    self._attempts |= recorded_attempts(file)
+
+    def add(self, attempts: Iterable[AttemptId]) -> None:
+        """Add attempts that are sent to a keeper now."""
+        if self._accepted:
+            self._attempts.update(attempts)
+
+    def of_older_life(self, file: KeeperFile) -> frozenset[AttemptId]:
+        """Return the attempts that a keeper's records are not about, though they have their numbers."""
+        return frozenset(self._attempts) if file.life < self._accepted else frozenset()
+
+    def select_valid(self, file: KeeperFile, events: Iterable[MemberEvent]) -> Iterable[MemberEvent]:
+        """Return the events that a keeper's records tell of attempts that still have their numbers."""
+        if file.life >= self._accepted:
+            return events
+        return [each for each in events if (each.j, each.a) not in self._attempts]
+
 
 _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""
@@ -71,7 +106,7 @@ class LocalClient:
         self._rule = rule
         self._scratch = scratch
         self.units: Path | None = None
-        """File of what attempts hold of the machine, if they share it; see `longshore.engine.keeper.units`."""
+        """File of what attempts hold of the machine, if they share it; see `longshore.keeper.program.units`."""
         self._host = host_name()
         self._run_token = run_token(run)
         make_folders(run.keeper, below=run.root)

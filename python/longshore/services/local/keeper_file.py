@@ -1,13 +1,19 @@
-"""Incremental reader of a keeper's records."""
+"""The files of a keeper and of its guard, read as they grow: lines with a running checksum, and their records."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
 
 from longshore.contract.executor import AttemptId
-from longshore.engine.keeper_io.keeper_records import (
+from longshore.engine.rundir.batch_tags import life_of_tag
+from longshore.errors import DECODE_ERRORS
+from longshore.keeper.protocol import (
     ClosedRecord,
     ExitRecord,
     KeeperRecord,
@@ -19,13 +25,171 @@ from longshore.engine.keeper_io.keeper_records import (
     decode_record,
     decode_records,
 )
-from longshore.engine.keeper_io.record_lines import RecordLines
-from longshore.engine.rundir.batch_tags import life_of_tag
-from longshore.errors import DECODE_ERRORS
+from longshore.model.json_lines import (
+    SEED,
+    check_block,
+    checksum_after,
+    find_bad_lines,
+    has_changed_end,
+    has_checksum,
+    have_checksums,
+)
 from longshore.model.wording import count_noun
-from longshore.services.local.guard_file import GuardFile
 from longshore.system.host import boot_id, host_name
+from longshore.system.reading import open_to_read
 from longshore.system.sharing import is_locked
+
+_BLOCK_B: Final = 1 << 20
+
+
+class RecordLines:
+    """The lines of an append-only file, read as it grows. Files of an older format have no checksums."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bad_lines: list[int] = []
+        """Numbers of the lines that were found damaged, or that follow missing ones."""
+        self._file: int | None = None
+        self._partial_line = b""
+        """An incomplete line at the end of the last read: its writer died, or still writes it."""
+        self._has_checksums = False
+        self._crc = SEED
+        self._lines_read = 0
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a line that was read is damaged, or the end of the last one."""
+        return bool(self.bad_lines) or has_changed_end(self._partial_line)
+
+    def read(self) -> bytes:
+        """Read the new intact lines since the last call."""
+        if self._file is None:
+            try:
+                self._file = open_to_read(self.path)
+            except FileNotFoundError:
+                return b""
+        text = bytearray(self._partial_line)
+        try:
+            while chunk := os.read(self._file, _BLOCK_B):
+                text += chunk
+        except OSError:
+            # A file server that fails in the middle must not discard the records read before.
+            self._partial_line = bytes(text)
+            raise
+        end = text.rfind(b"\n") + 1
+        self._partial_line = bytes(text[end:])
+        return self._remove_bad_lines(bytes(text[:end]))
+
+    def _remove_bad_lines(self, block: bytes) -> bytes:
+        if not block:
+            return block
+        if not self._lines_read:
+            self._has_checksums = have_checksums(block)
+        before = self._lines_read
+        self._lines_read += block.count(b"\n")
+        if not self._has_checksums:
+            return block
+        crc = check_block(block, self._crc)
+        if crc is not None:
+            self._crc = crc
+            return block
+        bad = {each.line for each in find_bad_lines(block, self._crc, line=before + 1)}
+        self.bad_lines += sorted(bad)
+        lines = [line + b"\n" for line in block.split(b"\n")[:-1]]
+        stated = next((line for line in reversed(lines) if has_checksum(line)), b"")
+        self._crc = checksum_after(stated) or self._crc
+        return b"".join(line for number, line in enumerate(lines, before + 1) if number not in bad)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+# Records of a guard: how the orphans of its keeper ended.
+
+
+_SAME_START_S: Final = 1.0
+"""Largest difference of the start times of one process: the keeper reads the clock before the start."""
+
+
+class GuardRecord(msgspec.Struct, frozen=True, tag_field="r", tag="guard"):
+    """First record of a guard: its keeper died."""
+
+    pid: int
+    keeper: int
+    s: int
+
+
+class OrphanEndRecord(msgspec.Struct, frozen=True, tag_field="r", tag="end"):
+    """An orphan ended."""
+
+    pid: int
+    up: float
+    """Start of the process, in seconds since boot."""
+    t: float
+    """End, in seconds since the epoch."""
+    at: float
+    """End, in seconds since boot."""
+    s: int
+    cpu: float
+    rss: int | None = None
+    why: str | None = None
+    """Cause of the end, where a limit ended it."""
+    say: str | None = None
+
+
+class OrphanUsageRecord(msgspec.Struct, frozen=True, tag_field="r", tag="usage"):
+    """What an ended orphan used, as the kernel counts it when the process is reaped."""
+
+    pid: int
+    up: float
+    cpu: float
+    rss: int | None
+
+
+_Record: TypeAlias = GuardRecord | OrphanEndRecord | OrphanUsageRecord
+_decode: Final = msgspec.json.Decoder(_Record).decode
+
+
+class GuardFile:
+    """The records of one guard, read as they grow."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines = RecordLines(path)
+        self._ends: dict[tuple[int, float], OrphanEndRecord] = {}
+
+    def read(self) -> None:
+        """Read the new records."""
+        for line in self.lines.read().splitlines():
+            try:
+                record = _decode(line)
+            except DECODE_ERRORS:
+                # Of a newer version, or in a file without checksums.
+                continue
+            if isinstance(record, OrphanEndRecord):
+                self._ends[record.pid, record.up] = record
+            elif isinstance(record, OrphanUsageRecord) and (end := self._ends.get((record.pid, record.up))):
+                rss = max(filter(None, (end.rss, record.rss)), default=None)
+                self._ends[record.pid, record.up] = msgspec.structs.replace(end, cpu=record.cpu, rss=rss)
+
+    def find_end(self, pid: int, up: float) -> OrphanEndRecord | None:
+        """Return the end of the process that started about `up` seconds after boot, as far as it is read."""
+        found = (end for end in self._ends.values() if end.pid == pid and abs(end.up - up) < _SAME_START_S)
+        return next(found, None)
+
+    def is_guard_alive(self) -> bool:
+        """Whether the guard still holds the lock on its file."""
+        return is_locked(self.path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.lines.close()
+
+
+# Records of a keeper.
 
 
 class KeeperFile:

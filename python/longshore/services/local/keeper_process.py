@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from longshore.contract.service import RunPaths
-from longshore.engine import keeper
 from longshore.engine.journal.chain import life_path
-from longshore.engine.keeper_io.scratch_folders import temporary_prefix
+from longshore.keeper.program import FILES, FOLDER, PROGRAM
+from longshore.keeper.scratch_folders import temporary_prefix
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.system.atomic import write_atomically
 from longshore.system.files import files
@@ -38,8 +38,8 @@ class KeeperProcess:
     """
 
     def __init__(self, run: RunPaths, life: int, *, scratch: str | None, units: Path | None = None) -> None:
-        for name in keeper.FILES:
-            write_atomically(run.keeper / name, (keeper.FOLDER / name).read_bytes(), below=run.root)
+        for name in FILES:
+            write_atomically(run.keeper / name, (FOLDER / name).read_bytes(), below=run.root)
         number = 1
         while any((run.keeper / f"{life:04}.{number}{suffix}").exists() for suffix in _SUFFIXES):
             number += 1
@@ -49,7 +49,7 @@ class KeeperProcess:
         disk = "near" if is_local_file_system(run.root) else "far"
         shared = [] if units is None else [str(units)]
         tmp = processes.make_temporary_folder(prefix=f"{temporary_prefix()}{run.root.name[:40]}-", dir=scratch)
-        program = run.keeper / keeper.PROGRAM
+        program = run.keeper / PROGRAM
         try:
             self._guard = processes.popen(
                 [

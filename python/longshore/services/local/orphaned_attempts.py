@@ -12,17 +12,16 @@ from typing import Final
 import msgspec
 
 from longshore.contract.executor import AttemptId, MemberEvent
-from longshore.engine.keeper.kernel import append_to_log, find_log
-from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.scratch import Scratch
-from longshore.engine.keeper.watchdog import Watchdog
-from longshore.engine.keeper_io.keeper_records import ExitRecord, ReapingRecord, StartRecord, end_event
-from longshore.engine.keeper_io.scratch_folders import local_folder
+from longshore.keeper.program.attempt_files import Scratch
+from longshore.keeper.program.kernel import append_to_log, find_log
+from longshore.keeper.program.processes import Processes
+from longshore.keeper.program.watchdog import Watchdog
+from longshore.keeper.protocol import ExitRecord, ReapingRecord, StartRecord, end_event
+from longshore.keeper.scratch_folders import local_folder
 from longshore.model.event import Ended, Lost
 from longshore.model.states import Cause
 from longshore.model.workflow import KeepPolicy
-from longshore.services.local.guard_file import OrphanEndRecord
-from longshore.services.local.keeper_file import KeeperFile
+from longshore.services.local.keeper_file import KeeperFile, OrphanEndRecord
 from longshore.system.folder import remove_tree
 from longshore.system.host import host_name, is_same_process, parent_process
 from longshore.system.processes import processes, signal_group

@@ -1,4 +1,4 @@
-"""Rendering of a workflow as a table and a script with which users run its jobs by hand, without Longshore."""
+"""Rendering of a workflow as a table and a script, so that users can run its jobs by hand, without Longshore."""
 
 from __future__ import annotations
 

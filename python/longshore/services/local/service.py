@@ -1,4 +1,4 @@
-"""Local service: this machine as a workload manager. A report of a run needs no more than this module."""
+"""Local service, this machine as a workload manager; small so that a report of a run needs no more than this module."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from longshore.contract.executor import AttemptId
-from longshore.engine.keeper_io.keeper_records import ExitRecord, StartRecord
+from longshore.keeper.protocol import ExitRecord, StartRecord
 from longshore.model.event import Lost, Started
 from longshore.services.batch.pilots.allocations import PilotSettings
 from longshore.services.batch.pilots.pilot_state import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.batch.pilots.pilot_box import PilotBox
 
-from longshore.engine.keeper.kernel import system
+from longshore.keeper.program.kernel import system
 from longshore.model.json_lines import SEED, check_block
 from longshore.services.batch.pilots.program.pilot_mailbox import Mailbox, OrderReader, RecordWriter
 

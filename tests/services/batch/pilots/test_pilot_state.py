@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.engine.keeper_io.keeper_records import ReapingRecord, StartRecord
+from longshore.keeper.protocol import ReapingRecord, StartRecord
 from longshore.model.event import Ended, Lost, Started
 from longshore.services.batch.pilots.pilot_state import (
     AttemptsGivenBack,

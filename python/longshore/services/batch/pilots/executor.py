@@ -26,9 +26,9 @@ from longshore.contract.executor import (
 from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
-from longshore.engine.keeper_io.member_orders import run_token
 from longshore.engine.run.check_records import newest_acceptance
 from longshore.engine.rundir.batch_tags import life_of_tag
+from longshore.keeper.protocol import run_token
 from longshore.model.event import Started
 from longshore.model.wording import count_noun
 from longshore.services.batch.pilots.allocations import AllocationNews, AllocationSource, PilotSettings

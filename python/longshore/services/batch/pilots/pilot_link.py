@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from longshore.contract.executor import AttemptId
-from longshore.engine.keeper_io.member_orders import encode_order
 from longshore.errors import DECODE_ERRORS
+from longshore.keeper.protocol import encode_order
 from longshore.model.json_lines import SEED, add_checksum, check_block
 from longshore.services.batch.pilots.pilot_state import (
     GenerationTaken,

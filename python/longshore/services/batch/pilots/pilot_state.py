@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.contract.executor import AttemptId, MemberEvent
-from longshore.engine.keeper_io.keeper_records import (
+from longshore.errors import DECODE_ERRORS
+from longshore.keeper.protocol import (
     ExitRecord,
     ReapingRecord,
     StartRecord,
@@ -23,7 +24,6 @@ from longshore.engine.keeper_io.keeper_records import (
     exit_event,
     start_event,
 )
-from longshore.errors import DECODE_ERRORS
 from longshore.model.event import Lost
 
 # Records as the engine decodes them; `protocol` documents their members.

@@ -4,7 +4,7 @@ Each pilot and node has files with a common prefix: ``orders.G``, which the engi
 pilot writes. G counts the lives of the engine that gave orders to this pilot, from 1.
 
 Each line is compact JSON. It ends with the member ``c``: the running CRC-32 of the file, as in
-`longshore.engine.keeper.records`. A reader takes no line whose checksum does not match, because a network file system
+`longshore.keeper.program.attempts`. A reader takes no line whose checksum does not match, because a network file system
 can show zeros before it shows data. In a `HandOverOrder`, ``m`` is the last member before ``c``. No member of ``p`` is
 repeated in ``m``, and a line has at most 256 KiB, since it is read as a whole.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
-from longshore.engine.keeper.protocol import EnvironmentOrder, KillOrder, LimitsOrder
+from longshore.keeper.protocol import EnvironmentOrder, KillOrder, LimitsOrder
 
 AttemptId: TypeAlias = tuple[int, int]
 """Number of a job, and of its attempt."""

@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.executor import AttemptId, Batch, BatchMember
-from longshore.engine.keeper_io.member_orders import (
+from longshore.jobs.commands import command_argv
+from longshore.keeper.protocol import (
     JOB_VARIABLE,
     RUN_VARIABLE,
     attempt_name,
     encode_order,
     limits_order,
 )
-from longshore.jobs.commands import command_argv
 from longshore.model.workflow import Request
 from longshore.services.batch.pilots.allocations import PilotSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from longshore.engine import keeper
+from longshore.keeper import program as keeper
 
 PROGRAM: Final = "pilot.py"
 """File that is run; the others lie beside it."""

@@ -23,7 +23,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ not in {"__main__", "pilot"}:
-    from longshore.engine.keeper.kernel import become_subreaper, boot_id
+    from longshore.keeper.program.kernel import become_subreaper, boot_id
     from longshore.services.batch.pilots.program.pilot_keeper import Keeper
     from longshore.services.batch.pilots.program.pilot_mailbox import Mailbox
     from longshore.services.batch.pilots.program.pilot_system import seconds_since_boot, system
@@ -41,7 +41,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from longshore.engine.keeper.protocol import EnvironmentOrder
+    from longshore.keeper.protocol import EnvironmentOrder
     from longshore.services.batch.pilots.protocol import AttemptId, BackOrder, HandOverOrder, PilotOrder
 
 _LAST_WRITE_S = 60.0

@@ -12,7 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "pilot_keeper":
-    from longshore.engine.keeper.processes import kill_descendants
+    from longshore.keeper.program.processes import kill_descendants
     from longshore.services.batch.pilots.program.pilot_system import system
 else:
     # The copy finds only the standard library and the modules beside it.

@@ -16,7 +16,7 @@ from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "pilot_mailbox":
-    from longshore.engine.keeper.kernel import system as files
+    from longshore.keeper.program.kernel import system as files
     from longshore.services.batch.pilots.program.pilot_system import seconds_since_boot, system
 else:
     # The copy finds only the standard library and the modules beside it.

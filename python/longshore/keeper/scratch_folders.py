@@ -1,4 +1,4 @@
-"""Folders of the temporary directories of attempts: their names, and those that killed keepers of a run left."""
+"""Folders of attempts' temporary directories by keepers' records, because those that were killed leave them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.keeper_io.keeper_records import KeeperRecord
 from longshore.errors import DECODE_ERRORS
+from longshore.keeper.protocol import KeeperRecord
 from longshore.model.json_lines import SEED, check_block, have_checksums
 from longshore.system.host import host_name
 from longshore.system.reading import open_stream

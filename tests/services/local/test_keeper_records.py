@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.keeper_io.keeper_records import (
+from longshore.keeper.protocol import (
     ExitRecord,
     StartRecord,
     decode_record,

@@ -11,7 +11,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "cgroups":
-    from longshore.engine.keeper.kernel import number_after, read_file, system
+    from longshore.keeper.program.kernel import number_after, read_file, system
 else:
     # The copy beside the keeper is not in a package.
     from kernel import number_after, read_file, system

@@ -1,7 +1,7 @@
-"""Orphans of a killed keeper: its attempts that still run, held to their limits by the guard.
+"""Orphans of a killed keeper, apart so that its guard, which holds them to their limits, loads it only then.
 
-Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library. The guard loads it
-when its keeper is dead, and so costs no memory for it before.
+Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library. Before
+its keeper is dead, it costs the guard no memory.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "orphans":
-    from longshore.engine.keeper.kernel import find_log, system
-    from longshore.engine.keeper.processes import Processes
-    from longshore.engine.keeper.units import HeldUnits, UnitFile
-    from longshore.engine.keeper.watchdog import Watchdog
+    from longshore.keeper.program.kernel import find_log, system
+    from longshore.keeper.program.processes import Processes
+    from longshore.keeper.program.units import HeldUnits, UnitFile
+    from longshore.keeper.program.watchdog import Watchdog
 else:
     # The copy beside the keeper is not in a package.
     from kernel import find_log, system

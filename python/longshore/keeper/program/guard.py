@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import resource
     from collections.abc import Iterator
 
-    from longshore.engine.keeper.orphans import Orphans
+    from longshore.keeper.program.orphans import Orphans
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -164,7 +164,7 @@ def is_parent(pid: int) -> bool:
 def kill_all() -> None:
     """Kill the keeper and all jobs, and reap them."""
     if TYPE_CHECKING or __name__ != "__main__":
-        from longshore.engine.keeper.processes import kill_descendants
+        from longshore.keeper.program.processes import kill_descendants
     else:
         find_modules()
         from processes import kill_descendants
@@ -247,7 +247,7 @@ class Guard:
         """Load what holds the jobs to their limits; ``None`` if that fails, because their ends are worth more."""
         try:
             if TYPE_CHECKING or __name__ != "__main__":
-                from longshore.engine.keeper.orphans import Orphans
+                from longshore.keeper.program.orphans import Orphans
             else:
                 find_modules()
                 from orphans import Orphans

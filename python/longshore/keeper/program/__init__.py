@@ -1,4 +1,4 @@
-"""Keeper: the program that starts a run's local jobs, is copied into the run directory, and outlives the engine."""
+"""Keeper, which starts jobs on a host and outlives the engine; its files are listed because runs get copies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ PROGRAM: Final = "guard.py"
 """File that is run: the guard, which starts the keeper; the others lie beside it."""
 FILES: Final = (
     "kernel.py",
-    "environments.py",
-    "records.py",
-    "keeper_lanes.py",
-    "outputs.py",
-    "scratch.py",
+    "attempt_files.py",
     "units.py",
     "spawner.py",
     "watchdog.py",

@@ -1,44 +1,45 @@
-"""Attempts: starts jobs' processes from orders, reaps them, and records their starts and ends.
+"""Attempts: starts jobs' processes from orders, in lanes or at once, reaps them, and records their starts and ends.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 Nothing is started before it is recorded: `AttemptRunner.choose` writes, `AttemptRunner.start_chosen` starts.
+
+The engine reads the file of records, and a pipe wakes it. Each line ends with the member ``c``: the running CRC-32 of
+all bytes of the file before it, so that damage is found.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
 import time
+from collections import deque
+from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "attempts":
-    from longshore.engine.keeper.environments import Environments
-    from longshore.engine.keeper.keeper_lanes import KeeperLanes
-    from longshore.engine.keeper.kernel import append_to_log, open_log, peak_memory, signal_group, system
-    from longshore.engine.keeper.outputs import Outputs
-    from longshore.engine.keeper.records import Records
-    from longshore.engine.keeper.scratch import Scratch
-    from longshore.engine.keeper.spawner import Spawner
+    from longshore.keeper.program.attempt_files import Outputs, Scratch
+    from longshore.keeper.program.kernel import append_to_log, open_log, peak_memory, signal_group, system
+    from longshore.keeper.program.spawner import Environments, Spawner
 else:
     # The copy beside the keeper is not in a package.
-    from environments import Environments
-    from keeper_lanes import KeeperLanes
+    from attempt_files import Outputs, Scratch
     from kernel import append_to_log, open_log, peak_memory, signal_group, system
-    from outputs import Outputs
-    from records import Records
-    from scratch import Scratch
-    from spawner import Spawner
+    from spawner import Environments, Spawner
 
 if TYPE_CHECKING:
     import resource
     from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
-    from longshore.engine.keeper.keeper_lanes import Chosen, Unwanted
-    from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
-    from longshore.engine.keeper.units import HeldUnits
-    from longshore.engine.keeper.watchdog import Watchdog
+    from longshore.keeper.program.units import HeldUnits
+    from longshore.keeper.program.watchdog import Watchdog
+    from longshore.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
+
+    Unwanted: TypeAlias = Callable[[float, MemberOrder], bool]
+    Chosen: TypeAlias = tuple[str, str, MemberOrder]
 
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
 """Signals that a shell or Python may have had ignored where the run was submitted."""
@@ -49,6 +50,136 @@ _MIN_THREADS, _MAX_THREADS = 2, 4
 """Processes that are being started at once: as many as there are processors, within these bounds."""
 _IDLE_S = 0.05
 """Idle time before spare folders are removed."""
+_PATIENCE_S = 0.25
+"""Longest wait of an attempt in its lane; it was sent ahead because those before it should be short."""
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL | os.O_NOFOLLOW
+
+
+class Records:
+    """The record file; a full disk delays a record but never loses it."""
+
+    def __init__(self, path: str) -> None:
+        self.file = system.open(path, _FLAGS, 0o644)
+        system.flock(self.file, fcntl.LOCK_EX)
+        self.unwritten = bytearray()
+        self.crc = 0
+        """Running checksum of all lines so far, written or not."""
+        self.has_news = False
+        """Whether something was written since the engine was last woken."""
+
+    def add(self, record: dict[str, object]) -> None:
+        """Add a record; `flush` writes it."""
+        self.take(json.dumps(record, separators=(",", ":")))
+
+    def take(self, record: str) -> None:
+        """Add a record that is JSON already."""
+        payload = record[:-1].encode()
+        crc = crc32(payload, self.crc)
+        tail = b',"c":"%08x"}\n' % crc
+        self.unwritten += payload + tail
+        self.crc = crc32(tail, crc)
+
+    def flush(self) -> bool:
+        """Write all records; return false if a full disk keeps some back."""
+        try:
+            while self.unwritten:
+                written = system.write(self.file, self.unwritten)
+                del self.unwritten[:written]
+                self.has_news = True
+        except OSError:
+            return False
+        return True
+
+    def wake(self) -> None:
+        """Wake the engine to read the records."""
+        self.has_news = False
+        try:
+            system.write(1, b"\n")
+        except OSError:
+            # The engine is gone, or has not read the earlier bytes yet: either way it reads the file when it looks.
+            pass
+
+
+# Lanes: attempts that were sent ahead of their slots, and wait for one.
+
+
+class KeeperLane:
+    """Attempts of one request that take each other's place as they end."""
+
+    def __init__(self) -> None:
+        self.slots = 0
+        self.running = 0
+        self.waiting: deque[tuple[float, str, MemberOrder]] = deque()
+        """Time of arrival, tag of the batch, and attempt."""
+
+
+class KeeperLanes:
+    """All lanes, by name."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, KeeperLane] = {}
+        self.waiting_count = 0
+        """Number of attempts that wait in all lanes."""
+        self.check_at = 0.0
+        """Time before which no attempt has waited too long."""
+
+    def add(self, name: str, slots: int, tag: str, members: Sequence[MemberOrder]) -> list[Chosen]:
+        """Append attempts to a lane and set its slots; return those to start at once."""
+        lane = self.lanes.setdefault(name, KeeperLane())
+        lane.slots = slots
+        now = system.monotonic()
+        if not self.waiting_count:
+            self.check_at = now + _PATIENCE_S
+        lane.waiting.extend((now, tag, member) for member in members)
+        self.waiting_count += len(members)
+        return self.fill(name, lane)
+
+    def leave(self, name: str | None) -> tuple[list[Chosen], bool]:
+        """Free a lane's slot after an end; return the attempts that take it, and whether none of the lane waits."""
+        lane = self.lanes.get(name) if name is not None else None
+        if lane is None or name is None:
+            return [], True
+        lane.running -= 1
+        chosen = self.fill(name, lane)
+        if not lane.waiting and not lane.running:
+            del self.lanes[name]
+        return chosen, not lane.waiting
+
+    def cancel_waiting(self, unwanted: Unwanted) -> list[MemberOrder]:
+        """Remove unwanted attempts from their lanes, and return them."""
+        gone: list[MemberOrder] = []
+        for name, lane in list(self.lanes.items()):
+            found = [member for since, _, member in lane.waiting if unwanted(since, member)]
+            if found:
+                gone += found
+                self.waiting_count -= len(found)
+                lane.waiting = deque(entry for entry in lane.waiting if not unwanted(entry[0], entry[2]))
+                if not lane.waiting and not lane.running:
+                    del self.lanes[name]
+        return gone
+
+    def cancel_impatient(self) -> tuple[list[MemberOrder], float | None]:
+        """Remove attempts that waited too long; return them, and seconds until the next check (``None``: no check)."""
+        if not self.waiting_count:
+            return [], None
+        now = system.monotonic()
+        gone: list[MemberOrder] = []
+        if now >= self.check_at:
+            limit = now - _PATIENCE_S
+            gone = self.cancel_waiting(lambda since, _: since <= limit)
+            oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=now)
+            self.check_at = oldest + _PATIENCE_S
+        return gone, max(self.check_at - now, 0.001)
+
+    def fill(self, name: str, lane: KeeperLane) -> list[Chosen]:
+        """Choose the next attempts of a lane while it has room."""
+        chosen: list[Chosen] = []
+        while lane.waiting and lane.running < lane.slots:
+            lane.running += 1
+            _, tag, member = lane.waiting.popleft()
+            chosen.append((name, tag, member))
+        self.waiting_count -= len(chosen)
+        return chosen
 
 
 class AttemptRunner:

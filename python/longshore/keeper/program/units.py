@@ -18,7 +18,7 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "units":
-    from longshore.engine.keeper.kernel import system
+    from longshore.keeper.program.kernel import system
 else:
     # The copy beside the keeper is not in a package.
     from kernel import system

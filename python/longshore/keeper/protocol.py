@@ -1,17 +1,145 @@
-"""Record types of the keeper, and their conversion to events."""
+"""What an engine orders from keepers, and what these record: types, encoding, and conversion to events.
+
+The module `longshore.keeper.program.keeper` documents the protocol. Where a keeper runs, only type checkers need these
+types, so they are not among the files that are copied.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
-from typing import Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
-from longshore.engine.keeper.protocol import LimitsOrder
+from longshore.contract.executor import AttemptLimits
+from longshore.contract.service import RunPaths
+from longshore.errors import RunNotFoundError
 from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState, Started
 from longshore.model.states import Cause
 from longshore.model.wording import signal_name
+from longshore.rundir.run_directory import read_card
+
+# Orders, and parts of records.
+
+
+class LimitsOrder(TypedDict, total=False):
+    """Limits of an attempt, all optional; `watchdog.WatchedAttempt` documents them."""
+
+    mem: int
+    asked: int
+    wall: float
+    log: int
+    tmp: str
+    sig: Sequence[int]
+    grace: float
+
+
+class MemberOrder(TypedDict):
+    """An attempt to start."""
+
+    j: int
+    a: int
+    argv: list[str] | tuple[str, ...]
+    e: int
+    v: Mapping[str, str]
+    cwd: str
+    log: str
+    lim: NotRequired[LimitsOrder]
+    out: NotRequired[list[str] | tuple[str, ...]]
+    u: NotRequired[Sequence[Sequence[int]]]
+
+
+class EnvironmentOrder(TypedDict):
+    """An environment for later orders to refer to."""
+
+    o: Literal["env"]
+    id: int
+    on: NotRequired[int]
+    env: Mapping[str, str]
+
+
+class RunOrder(TypedDict):
+    """Attempts to start, at once or as their lane has slots."""
+
+    o: Literal["run"]
+    b: str
+    m: Sequence[MemberOrder]
+    l: NotRequired[str]  # noqa: E741 - the name of the key
+    n: NotRequired[int]
+
+
+class KillOrder(TypedDict):
+    """A signal to attempts."""
+
+    o: Literal["kill"]
+    m: Sequence[tuple[int, int]]
+    sig: int
+
+
+class EndNotes(TypedDict, total=False):
+    """Fields of an end record beside status and times."""
+
+    why: str
+    say: str
+    rss: int
+    tmp: str
+    out: Sequence[tuple[int, str]]
+    st: Sequence[tuple[int, int]]
+    """Size and modification time (ns) of each output, if all are there."""
+
+
+Order: TypeAlias = EnvironmentOrder | RunOrder | KillOrder
+
+
+# Encoding of orders, and the variables that identify processes.
+
+
+RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
+JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
+"""Environment variables that identify every process of a run and of an attempt."""
+
+
+def run_token(run: RunPaths) -> str:
+    """Return the run token, which stays valid when its directory moves; without a card, its path."""
+    try:
+        return read_card(run).run_token
+    except RunNotFoundError:
+        return str(run.root)
+
+
+def attempt_name(job: int, attempt: int) -> str:
+    """Return the value of `JOB_VARIABLE` in the processes of an attempt."""
+    return f"{job}.{attempt}"
+
+
+def encode_order(order: Mapping[str, object]) -> bytes:
+    """Encode an order as JSON without line feed."""
+    try:
+        return msgspec.json.encode(order)
+    except UnicodeEncodeError:
+        # Environment variables may hold bytes that are not text.
+        return json.dumps(order, separators=(",", ":")).encode()
+
+
+def limits_order(limits: AttemptLimits, *, signals: Sequence[int], grace_s: float) -> LimitsOrder:
+    """Convert limits to the keeper's format; `signals` and `grace_s` are for jobs beyond them."""
+    order: LimitsOrder = {"tmp": limits.keep_tmp.value, "sig": signals, "grace": grace_s}
+    if limits.memory_b is not None:
+        order["mem"] = limits.memory_b
+    if limits.asked_b is not None:
+        order["asked"] = limits.asked_b
+    if limits.walltime_s is not None:
+        order["wall"] = limits.walltime_s
+    if limits.log_b is not None:
+        order["log"] = limits.log_b
+    return order
+
+
+# Records.
+
 
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126

@@ -24,15 +24,15 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "watchdog":
-    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group, system, trim_log
+    from longshore.keeper.program.kernel import append_to_log, number_after, signal_group, system, trim_log
 else:
     # The copy beside the keeper is not in a package.
     from kernel import append_to_log, number_after, signal_group, system, trim_log
 
 if TYPE_CHECKING:
-    from longshore.engine.keeper.cgroups import AttemptCgroups
-    from longshore.engine.keeper.processes import Processes
-    from longshore.engine.keeper.protocol import EndNotes, LimitsOrder
+    from longshore.keeper.program.cgroups import AttemptCgroups
+    from longshore.keeper.program.processes import Processes
+    from longshore.keeper.protocol import EndNotes, LimitsOrder
 
 _MIB = 1 << 20
 _NO_LIMIT = float("inf")

@@ -47,22 +47,20 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "keeper":
-    from longshore.engine.keeper.attempts import AttemptRunner
-    from longshore.engine.keeper.cgroups import make_attempt_cgroups
-    from longshore.engine.keeper.kernel import become_subreaper, boot_id, system
-    from longshore.engine.keeper.processes import Processes
-    from longshore.engine.keeper.records import Records
-    from longshore.engine.keeper.scratch import remove_empty
-    from longshore.engine.keeper.units import HeldUnits, UnitFile
-    from longshore.engine.keeper.watchdog import Watchdog
+    from longshore.keeper.program.attempt_files import remove_empty
+    from longshore.keeper.program.attempts import AttemptRunner, Records
+    from longshore.keeper.program.cgroups import make_attempt_cgroups
+    from longshore.keeper.program.kernel import become_subreaper, boot_id, system
+    from longshore.keeper.program.processes import Processes
+    from longshore.keeper.program.units import HeldUnits, UnitFile
+    from longshore.keeper.program.watchdog import Watchdog
 else:
     # The copy finds only the standard library and the modules beside it.
-    from attempts import AttemptRunner
+    from attempt_files import remove_empty
+    from attempts import AttemptRunner, Records
     from cgroups import make_attempt_cgroups
     from kernel import become_subreaper, boot_id, system
     from processes import Processes
-    from records import Records
-    from scratch import remove_empty
     from units import HeldUnits, UnitFile
     from watchdog import Watchdog
 

@@ -13,7 +13,7 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "processes":
-    from longshore.engine.keeper.kernel import system
+    from longshore.keeper.program.kernel import system
 else:
     # The copy beside the keeper is not in a package.
     from kernel import system

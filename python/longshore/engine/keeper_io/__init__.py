@@ -1,1 +1,0 @@
-"""Orders for keepers and records of keepers, on the side of the engine; every service that has keepers uses them."""
