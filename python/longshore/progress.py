@@ -31,10 +31,19 @@ class QuietProgress:
         """Drop the start of a stage."""
 
 
-class RecordingProgress(msgspec.Struct):
-    """Forwards messages and records the notes, without the secrets of the configuration."""
+class _Forwarding(msgspec.Struct):
+    """Forwards the starts of stages."""
 
     progress: Progress
+
+    def stage(self, text: str) -> None:
+        """Forward the start of a stage."""
+        self.progress.stage(text)
+
+
+class RecordingProgress(_Forwarding):
+    """Forwards messages and records the notes, without the secrets of the configuration."""
+
     notes: list[str] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
     """The notes that `--strict` refuses: all but facts about the surroundings."""
@@ -57,10 +66,6 @@ class RecordingProgress(msgspec.Struct):
         self.progress.note(shown)
         return shown
 
-    def stage(self, text: str) -> None:
-        """Forward the start of a stage."""
-        self.progress.stage(text)
-
 
 def warn(progress: Progress, text: str) -> None:
     """Report a warning about the user's files; a note where the receiver does not tell them apart."""
@@ -81,31 +86,25 @@ def note_problem(progress: Progress, problem: Problem) -> None:
     progress.note(f"{place}{problem.message}" + (f". {problem.hint}" if problem.hint else ""))
 
 
-class OnceProgress:
+class OnceProgress(_Forwarding):
     """Forwards messages, each note once: a configuration that is resolved again gives the same warnings."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._seen: set[str] = set()
+    _seen: set[str] = msgspec.field(default_factory=set)
 
     def note(self, text: str) -> None:
         """Forward a note that is new."""
         if self._is_new(text):
-            self._progress.note(text)
+            self.progress.note(text)
 
     def warn(self, text: str) -> None:
         """Forward a warning that is new."""
         if self._is_new(text):
-            warn(self._progress, text)
+            warn(self.progress, text)
 
     def inform(self, text: str) -> None:
         """Forward a fact that is new."""
         if self._is_new(text):
-            inform(self._progress, text)
-
-    def stage(self, text: str) -> None:
-        """Forward the start of a stage."""
-        self._progress.stage(text)
+            inform(self.progress, text)
 
     def _is_new(self, text: str) -> bool:
         is_new = text not in self._seen
@@ -113,30 +112,24 @@ class OnceProgress:
         return is_new
 
 
-class HeldNotes:
+class HeldNotes(_Forwarding):
     """Forwards stages at once, and keeps notes until they are released."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._notes: list[Callable[[], None]] | None = []
+    _notes: list[Callable[[], None]] | None = msgspec.field(default_factory=list)
 
     def note(self, text: str) -> None:
         """Keep a note, or forward it after the release."""
-        self._keep(lambda: self._progress.note(text))
+        self._keep(lambda: self.progress.note(text))
 
     def warn(self, text: str) -> None:
         """Keep a warning, or forward it after the release."""
-        self._keep(lambda: warn(self._progress, text))
+        self._keep(lambda: warn(self.progress, text))
 
     def _keep(self, forward: Callable[[], None]) -> None:
         if self._notes is None:
             forward()
         else:
             self._notes.append(forward)
-
-    def stage(self, text: str) -> None:
-        """Forward the start of a stage."""
-        self._progress.stage(text)
 
     def release(self) -> None:
         """Forward the notes so far, and all later ones at once."""

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from longshore.contract.service import RunPaths
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.submission import FileDigest, Manifest, RunIdentity, Submission, decode_manifest, encode_manifest
+from longshore.model.json_lines import encode_document
+from longshore.model.submission import FileDigest, Manifest, RunIdentity, Submission, decode_manifest
 from longshore.rundir.run_directory import RUN_FORMAT, read_card, write_card
 from longshore.rundir.submissions import (
     accept_changes,
@@ -65,12 +66,12 @@ def changed(run: RunPaths, *, with_inputs: bool = False) -> list[str]:
 
 @given(manifest=manifests)
 def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
-    assert decode_manifest(encode_manifest(manifest), path="p", run="r") == manifest
+    assert decode_manifest(encode_document(manifest), path="p", run="r") == manifest
 
 
 @given(manifest=manifests, data=st.data())
 def test_no_changed_byte_of_a_manifest_is_accepted(manifest: Manifest, data: st.DataObject) -> None:
-    text = encode_manifest(manifest)
+    text = encode_document(manifest)
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != text[place]))
     with pytest.raises(RunUnreadableError):
@@ -79,7 +80,7 @@ def test_no_changed_byte_of_a_manifest_is_accepted(manifest: Manifest, data: st.
 
 @given(manifest=manifests, data=st.data())
 def test_no_cut_of_a_manifest_is_accepted(manifest: Manifest, data: st.DataObject) -> None:
-    text = encode_manifest(manifest)
+    text = encode_document(manifest)
     begin = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(begin + 1, len(text)))
     with pytest.raises(RunUnreadableError):
@@ -180,6 +181,6 @@ def test_a_run_without_manifest_has_an_older_format_or_lost_it(run: RunPaths) ->
 def test_a_newer_manifest_is_refused(run: RunPaths) -> None:
     manifest = read_manifest(run)
     assert manifest is not None
-    newer = encode_manifest(msgspec.structs.replace(manifest, v=99))
+    newer = encode_document(msgspec.structs.replace(manifest, v=99))
     with pytest.raises(RunUnreadableError, match="has format 99; this Longshore reads up to 2"):
         decode_manifest(newer, path="p", run="r")

@@ -95,9 +95,6 @@ def _names(node: Node | None) -> list[str]:
     return list(map_items(node)) if isinstance(node.value, dict) else [str(node.value)]
 
 
-# Turns commands of the configuration into templates: a shell line, or a program and its arguments.
-
-
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
 
 

@@ -15,10 +15,8 @@ from types import ModuleType
 
 from longshore.errors import Origin
 
-
-def import_foreign(name: str) -> ModuleType:
-    """Import a module of a user or of a plug-in; raises what the import raises."""
-    return importlib.import_module(name)
+import_foreign = importlib.import_module
+"""Imports a module of a user or of a plug-in."""
 
 
 def import_named(name: str, what: str, origin: Origin | None) -> ModuleType:

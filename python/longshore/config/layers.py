@@ -86,9 +86,6 @@ def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Y
     return plain_map(values.get("given") if isinstance(values, dict) else None)
 
 
-# Configuration layers that depend on no site: defaults, machine, user, environment, file and options.
-
-
 FILE_NAME: Final = "longshore.yaml"
 _PREFIX: Final = "LONGSHORE_"
 _RESERVED_VARIABLES: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")

@@ -745,9 +745,6 @@ def _unset_names(node: Node, env: Mapping[str, str]) -> list[str]:
     return unset_env_names(rewrite_angled_env(node.value, env), env)
 
 
-# Runs all lint checks over a merged configuration; findings come in file order.
-
-
 def lint(
     config: Config,
     schema: JsonSchema,

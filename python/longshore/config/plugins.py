@@ -30,9 +30,8 @@ _IN_WHEEL = _PACKAGE / "_shipped"
 _SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent.parent
 
 
-def shipped_path(*parts: str) -> Path:
-    """Return the path of a shipped file or folder, such as ``shipped("etc", "defaults.yaml")``."""
-    return _SHIPPED.joinpath(*parts)
+shipped_path = _SHIPPED.joinpath
+"""Returns the path of a shipped file or folder, such as ``shipped_path("etc", "defaults.yaml")``."""
 
 
 # Plug-in discovery: entry points by group and name, and the files that plug-in packages ship. Longshore registers its

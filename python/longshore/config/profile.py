@@ -237,9 +237,6 @@ def _value_varies(value: SettingValue) -> bool:
     return varies_per_job(value) if isinstance(value, dict) else isinstance(value, Template)
 
 
-# Job profile of a label at a site: shared settings, and templates of settings per job.
-
-
 class JobProfile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Settings of the jobs of one label at one site, with templates for values that differ per job.
 

@@ -55,9 +55,6 @@ def _placeholder(node: Node) -> str:
     return name if below.value is None and _WORD.fullmatch(name) else ""
 
 
-# Parses quantities of the configuration: memory, walltime, counts, exit codes, truth values and resource amounts.
-
-
 _AMOUNT = re.compile(
     r"(?P<number>\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*(?P<unit>(?:(?P<prefix>[kmgtpe])i?)?b?)",
     re.IGNORECASE | re.ASCII,

@@ -166,9 +166,6 @@ def _check_map(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -
     return value
 
 
-# Reads retry rules, success rules, growth and limits of attempts from the configuration.
-
-
 _Result = TypeVar("_Result")
 _Default = TypeVar("_Default")
 _RETRIES_ON_MATCH: Final = 2

@@ -21,9 +21,6 @@ PART_SECTIONS: Final = ("pipetask", "cluster")
 """Sections with a part per label of a task, and per cluster."""
 
 
-# Looks up a key in BPS's search order; no other module knows that order.
-
-
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
 """Sections searched before the root; the first that has the key wins."""
 LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")

@@ -239,9 +239,8 @@ class FindResult(msgspec.Struct, frozen=True):
     lost: frozenset[str] = frozenset()
 
 
-# Executor: six methods that submit single jobs, find, poll and cancel them; and optional capabilities. An executor
-# submits batches, reports starts and ends of their members, and cancels. It never decides what runs next. No answer
-# never means that a job failed: the executor returns `Unreachable`, and the engine calls again.
+# An executor submits batches, reports starts and ends of their members, and cancels. It never decides what runs next.
+# No answer never means that a job failed: the executor returns `Unreachable`, and the engine calls again.
 
 
 class Executor(ABC):

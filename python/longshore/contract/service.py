@@ -523,10 +523,10 @@ class CancelOutcome(msgspec.Struct, frozen=True, kw_only=True):
     alive: tuple[str, ...] = ()
 
 
-# Service: four methods, and one source of a run's events or of its present state. A service renders a workflow to
-# files, submits the run, and reports its events. `longshore.contract.capabilities` has further abilities. A service for
-# a workload manager that knows only single jobs derives from `longshore.engine.run.engine_service.EngineService`, and
-# implements an `longshore.contract.executor.Executor`. `longshore.testing.conformance` tests all of them.
+# A service renders a workflow to files, submits the run, and reports its events. `longshore.contract.capabilities`
+# has further abilities. A service for a workload manager that knows only single jobs derives from
+# `longshore.engine.run.engine_service.EngineService`, and implements an `longshore.contract.executor.Executor`.
+# `longshore.testing.conformance` tests all of them.
 
 
 class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):

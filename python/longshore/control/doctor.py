@@ -803,8 +803,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[-_MOST_NAMES:])}{more}"
 
 
-# ``longshore doctor``: looks at the installation, the configuration, workload managers, runs and this machine. Nothing
-# is changed. To compare clocks, a file is made and removed.
+# Nothing is changed. To compare clocks, a file is made and removed.
 
 
 LIMIT_S: Final = 5.0

@@ -37,8 +37,9 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
+from longshore.model.json_lines import encode_document
 from longshore.model.states import TERMINAL_STATES, JobState
-from longshore.model.submission import Manifest, RunIdentity, Submission, encode_manifest
+from longshore.model.submission import Manifest, RunIdentity, Submission
 from longshore.model.tasks import is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow import OutputCheck
@@ -273,7 +274,7 @@ def _submit_again(opened: OpenRun, changes: RestartChanges, comparison: RunCompa
     service = require_capability(opened.service, Restartable, "restart runs")
     manifest = _begin_submission(opened, comparison)
     if manifest is not None:
-        trust_own_manifest(opened.run, encode_manifest(manifest))
+        trust_own_manifest(opened.run, encode_document(manifest))
     try:
         return service.restart(opened.run, changes)
     except SubmissionUncertainError:

@@ -130,9 +130,6 @@ def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[s
         journal.close()
 
 
-# Resumes runs whose engine died, with a new engine and no new submission.
-
-
 class ResumeResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a resume: notes for the user, whether a new engine was started, and whether it failed."""
 

@@ -58,12 +58,6 @@ def note_kept_graph(path: Path, progress: Progress) -> None:
     progress.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")
 
 
-# The format of graph files: a header, then files, tasks and programs, a line each; read in batches, and written.
-
-
-# Writes a graph of tasks as the lines of a graph file: a header, then files, tasks and programs.
-
-
 GRAPH_KIND: Final = "longshore-graph"
 """Kind of the file, as its header states it."""
 GRAPH_VERSION: Final = 1

@@ -327,9 +327,6 @@ def _path_names(entry: DatasetEntry, dimensions: Collection[str]) -> frozenset[s
     return frozenset((*dimensions, *columns))
 
 
-# Builds a graph of tasks from a pipeline in YAML, its tables and a ``dataQuery``.
-
-
 DEFAULT_LIMIT: Final = 1_000_000
 """Tasks of a pipeline, unless more are asked for."""
 _ROWS_PER_TASK: Final = 10

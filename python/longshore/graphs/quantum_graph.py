@@ -238,8 +238,7 @@ def _rank_dimensions(elements: Mapping[str, _Element]) -> dict[str, tuple[int, s
     return ranks
 
 
-# Reader of quantum graph files into plain records; the only module that imports the LSST packages. Files of today's
-# format need none of them, only ``zstandard``, which they bring along.
+# Files of today's format need none of them, only ``zstandard``, which they bring along.
 
 
 QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")

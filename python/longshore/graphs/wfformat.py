@@ -123,9 +123,6 @@ def _format_number(number: float) -> str:
     return f"{round(number, 6):.15g}"
 
 
-# Reads WfFormat 1.5 and 1.6, the JSON of recorded workflows (WfCommons), into a graph of replay tasks.
-
-
 VERSION = "1.5"
 """Version of WfFormat that is written."""
 VERSIONS = (VERSION, "1.6")

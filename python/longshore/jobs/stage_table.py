@@ -1,4 +1,4 @@
-"""Table of the files that ``longshore-stage`` copies to the scratch directory of a job, and publishes from it."""
+"""Table of files that ``longshore-stage`` copies; apart because that program reads its format, a line per file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of JSON whose damage is noticed: each ends with a running CRC-32 of all bytes before it."""
+"""Lines of JSON that each end with a running CRC-32, because disks and people change what they hold."""
 
 from __future__ import annotations
 
@@ -149,14 +149,10 @@ def is_intact(document: bytes) -> bool:
 # Encodes a record as JSON on one line.
 
 
-_encode = msgspec.json.Encoder(enc_hook=dict).encode
-
-
-def encode(record: object) -> bytes:
-    """Encode a record as JSON on one line, without a line feed."""
-    return _encode(record)
+encode = msgspec.json.Encoder(enc_hook=dict).encode
+"""Encodes a record as JSON on one line, without a line feed."""
 
 
 def encode_line(record: object) -> bytes:
     """Encode a record as one line of JSON, with its line feed."""
-    return _encode(record) + b"\n"
+    return encode(record) + b"\n"

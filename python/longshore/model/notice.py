@@ -1,4 +1,4 @@
-"""Notices of a run: rules, messages, records of deliveries; apart, because only runs with rules need them."""
+"""Rules, messages and deliveries of notices; apart because only runs that notify somebody need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of a job and of a run, causes of failed attempts, and the exit status of each state.
+"""States of jobs and runs, causes of failures, and exit statuses; apart because everything imports them.
 
 States and numbers are those of LSST's BPS (``WmsStates``), so that a script written for ``bps status`` keeps working.
 """

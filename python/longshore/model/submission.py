@@ -8,7 +8,7 @@ import msgspec
 
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import FileStamp
-from longshore.model.json_lines import encode_document, is_intact
+from longshore.model.json_lines import is_intact
 
 # A submission of a run, and the identity of a run (``run.json``).
 
@@ -274,11 +274,6 @@ def describe_difference(size: int, before: FileDigest) -> str:
 
 
 # Encodes and decodes the manifest of a submission.
-
-
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Encode a manifest, with a checksum of its own."""
-    return encode_document(manifest)
 
 
 def decode_manifest(text: bytes, *, path: str, run: str) -> Manifest:

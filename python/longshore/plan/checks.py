@@ -527,9 +527,6 @@ def path_fault(path: str) -> str:
     return ""
 
 
-# Checks of a run's jobs before it is written or submitted: requests, files, commands, labels; all problems at once.
-
-
 _LISTING_THRESHOLD: Final = 32
 """Files per folder above which one listing is faster than a query each, and loads the file server less."""
 

@@ -592,9 +592,6 @@ def call_function(
     return found
 
 
-# Lookup and reading of files that a configuration names.
-
-
 def find_payload_file(configuration: Configuration, key: str) -> Path:
     """Return the path of the file that a key names; see `find_file`."""
     return find_file(configuration, configuration.text(key), f"'{key}'", configuration.origin(key))

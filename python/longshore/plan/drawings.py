@@ -70,9 +70,6 @@ def _task_count(tasks: int) -> str:
     return f"{tasks:,} task" + "s" * (tasks != 1)
 
 
-# Draws a graph of jobs: all its labels, or the neighborhood of one job.
-
-
 MAX_DRAWN: Final = 12
 """Maximum parents or children of one label that are drawn for a job; the rest are counted."""
 

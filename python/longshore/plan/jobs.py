@@ -238,9 +238,6 @@ def _with_unit(key: str, amount: int) -> str:
     return str(amount) if key == "requestCpus" else f"{amount // MIB} MiB"
 
 
-# Makes the jobs without tasks: the init job and the final job.
-
-
 FINAL_SCRIPT: Final = "final_job.bash"
 """Path of the final job's script, relative to the run directory."""
 

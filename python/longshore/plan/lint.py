@@ -176,9 +176,6 @@ def _find_file(configuration: Configuration, key: str) -> Path | None:
         return None
 
 
-# Lint of a configuration, before it is used, and the result of lint of a file.
-
-
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Line ends in YAML; Python's `splitlines` splits at more characters."""
 _CLASS_KEYS = ("class", "wmsServiceClass", "service")

@@ -166,9 +166,6 @@ def _problem_finding(problem: Problem, path: Path, severity: Severity, restricti
     )
 
 
-# Lint of a file (`longshore config lint`): its configuration, and its payload as far as that can be checked.
-
-
 _PROFILE_KEYS: Final = frozenset({"disabled", "inherits", "hosts", "limits", "service"})
 """Root keys that mark a file as the profile of a site, unless it has a payload."""
 _PAYLOAD_KEYS: Final = frozenset({"payload", "customJob", *PAYLOAD_KEYS})

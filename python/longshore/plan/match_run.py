@@ -344,9 +344,6 @@ class OutputChanges:
         return found
 
 
-# Matches a planned workflow with the jobs of a run: which results stay, and why the other jobs run.
-
-
 RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
 REPLAY: Final = "programs/replay.py"
 """Program that is shipped with Longshore: another version of it is no change of the run."""

@@ -181,9 +181,6 @@ def _interpolate(configuration: Configuration, text: Node, names: frozenset[str]
     return Interpolator(configuration.config, scope).parts(str(text.value), text.origin)
 
 
-# Pipeline reader: YAML pipelines with their tables and imported files, as input for the task graph.
-
-
 _INLINE: Final = "pipeline"
 
 

@@ -230,9 +230,6 @@ def _check_text(text: str, function: str, origin: Origin) -> str:
     return text
 
 
-# Resolution of a run: its configuration, name, directory and service, with the service's probe.
-
-
 _Stage = TypeVar("_Stage", bound=Configuration)
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")

@@ -46,9 +46,6 @@ class SubmissionChecks(msgspec.Struct, frozen=True, kw_only=True):
     shares_outputs: bool = False
 
 
-# Stages of a run, each from one record to the next: acquire, cluster, transform, prepare, submit.
-
-
 _STRICT_HINT: Final = "Mend what it says, or submit without '--strict'."
 _MOST_NAMED: Final = 5
 """Names of files in one note."""

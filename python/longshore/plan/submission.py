@@ -31,7 +31,8 @@ from longshore.errors import (
     UsageError,
 )
 from longshore.graphs.quantum_graph import QUANTUM_GRAPH_SUFFIXES
-from longshore.model.submission import Fingerprint, RunIdentity, encode_manifest
+from longshore.model.json_lines import encode_document
+from longshore.model.submission import Fingerprint, RunIdentity
 from longshore.model.workflow import Job
 from longshore.plan.checks import find_missing_inputs, raise_problems
 from longshore.plan.fingerprint import find_changes
@@ -92,7 +93,7 @@ def submit_prepared(
     if force and (manifest := read_manifest(run)) is not None:
         with lock_folder(run.root):
             refuse_if_submitted(run, read_card(run), service)
-            trust_own_manifest(run, encode_manifest(accept_changes(run, manifest)))
+            trust_own_manifest(run, encode_document(accept_changes(run, manifest)))
     if with_probe:
         _probe(prepared, recording)
     return advance_run(prepared, SubmittedRun, recording)
@@ -207,8 +208,8 @@ def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progres
     raise error
 
 
-# Submission of a run (`longshore submit`), from a configuration or from a directory that was prepared. What plans a run
-# is imported only once the engine of a run of this machine has been started on standby: both import for as long.
+# What plans a run is imported only once the engine of a run of this machine has been started on standby: both import
+# for as long.
 
 
 _SERVICE_KEY: Final = "wmsServiceClass"

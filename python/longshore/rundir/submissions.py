@@ -15,7 +15,7 @@ import msgspec
 from longshore.contract.service import RunPaths
 from longshore.errors import DECODE_ERRORS, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.event import JobMap
-from longshore.model.json_lines import is_intact
+from longshore.model.json_lines import encode_document, is_intact
 from longshore.model.submission import (
     INPUT_FILES_FORMAT,
     PLAIN_MANIFEST_FORMAT,
@@ -27,7 +27,6 @@ from longshore.model.submission import (
     RunIdentity,
     decode_manifest,
     describe_difference,
-    encode_manifest,
     hash_identity,
     is_source,
 )
@@ -81,14 +80,14 @@ def take_manifest(
 def create_manifest(run: RunPaths, manifest: Manifest) -> None:
     """Write the manifest of a new submission, durably; raises `FileExistsError` if that submission has one."""
     make_folders(run.submissions, below=run.root, durable=True)
-    create_atomically(manifest_path(run, manifest.number), encode_manifest(manifest), below=run.root)
+    create_atomically(manifest_path(run, manifest.number), encode_document(manifest), below=run.root)
 
 
 def accept_changes(run: RunPaths, manifest: Manifest) -> Manifest:
     """Write and return a manifest with the files as they are now, without a new submission."""
     manifest = with_present_digests(run, manifest)
     path = manifest_path(run, manifest.number)
-    write_atomically(path, encode_manifest(manifest), below=run.root, durable=True)
+    write_atomically(path, encode_document(manifest), below=run.root, durable=True)
     return manifest
 
 

@@ -354,9 +354,6 @@ def _vertices(root: Vertex) -> Iterator[Vertex]:
         waiting += reversed(vertex.children)
 
 
-# Matches one site with what a run needs: limits, partitions, whole resources, and the resource graph (pure).
-
-
 _UNBOUNDED: Final = 2**40
 """Amount of what a site does not say."""
 _TYPES: Final = {"gpus": "gpu"}

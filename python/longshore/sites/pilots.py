@@ -1,4 +1,4 @@
-"""Settings of pilots, as a site or a run writes them (pure functions)."""
+"""Settings of pilots, as a site or a run writes them; apart because they are no limits and no requests of jobs."""
 
 from __future__ import annotations
 

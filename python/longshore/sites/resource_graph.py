@@ -226,9 +226,6 @@ def _size_of(node: str, metadata: Mapping[str, Any]) -> int:
     return size
 
 
-# Reads the resource graph of a profile: its nested form, or JSON Graph Format.
-
-
 _KEYS: Final = ("type", "count", "size", "with", "subsystems")
 _ROOT_TYPE: Final = "cluster"
 

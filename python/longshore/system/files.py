@@ -1,4 +1,4 @@
-"""The door for files: all writes, renames, removals, syncs and locks of the package go through `files`."""
+"""All writes, renames, syncs and locks of files go through `files`, so that a simulation can replace it."""
 
 from __future__ import annotations
 

@@ -78,9 +78,6 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before or signal.SIG_DFL)
 
 
-# User, host, boot, processors and memory of this machine, its processes, and its folders of configuration.
-
-
 _START_TICKS = 19
 """Position of a process's start time in ``/proc/PID/stat``, counted from the state after the name (see proc(5))."""
 

@@ -1,4 +1,4 @@
-"""Writes a file that a user names: whole, or not at all; apart, because only commands that export do so."""
+"""Writes a file that a user names, whole or not at all; apart because only commands that export do so."""
 
 from __future__ import annotations
 

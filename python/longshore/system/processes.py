@@ -1,4 +1,4 @@
-"""The door to processes and time: functions of the system, apart so that a simulation can replace them."""
+"""All processes, waits and clocks go through `processes`, so that a simulation can replace it."""
 
 from __future__ import annotations
 

@@ -27,20 +27,8 @@ _LOCAL_FILE_SYSTEMS: Final = frozenset(
 _MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
 
-def can_see(path: Path) -> bool:
-    """Whether a path is seen to exist; false too for a name that is too long, or in a folder closed to us."""
-    # `Path.exists` raises an error for these.
-    return os.path.exists(path)  # noqa: PTH110
-
-
-def can_see_file(path: Path) -> bool:
-    """Whether a path is seen to be a regular file; see `can_see`."""
-    return os.path.isfile(path)  # noqa: PTH113
-
-
-def can_see_folder(path: Path) -> bool:
-    """Whether a path is seen to be a folder; see `can_see`."""
-    return os.path.isdir(path)  # noqa: PTH112
+# Methods of `Path` raise an error for a name that is too long, or in a folder closed to us; these answer no.
+can_see, can_see_file, can_see_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 
 def exists_uncached(path: Path) -> bool:

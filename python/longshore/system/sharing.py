@@ -249,8 +249,8 @@ class RateLimit:
         return next_s if boot == boot_id() and math.isfinite(next_s) else 0.0
 
 
-# Batches of questions shared by all processes of a user on this host: one process asks for all of them. A folder holds
-# what each process wants to know, and the newest answer. The process that takes the lock asks for the items of all.
+# A folder holds what each process wants to know, and the newest answer. The process that takes the lock asks for the
+# items of all.
 
 
 _FORGET_S: Final = 120.0

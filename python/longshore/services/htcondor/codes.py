@@ -82,9 +82,6 @@ def cause_of_hold(code: int, subcode: int) -> Cause:
     return _HOLD_CAUSES.get(code, Cause.HELD)
 
 
-# Names of DAG nodes that are not numbered jobs.
-
-
 FINAL_NODE: Final = "final"
 """Node of the final job."""
 BPS_FINAL_NODE: Final = "finalJob"
