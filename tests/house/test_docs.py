@@ -110,7 +110,7 @@ def classes() -> set[str]:
 def resolves(dotted: str) -> bool:
     """Whether a dotted name is that of a module, or of something in a module."""
     module, _, attribute = dotted.rpartition(".")
-    if dotted.startswith("longshore.bps."):
+    if dotted.startswith(("longshore.bps.", "longshore.services.bps.")):
         # Imported with BPS's packages alone.
         return attribute in classes()
     if find_spec(module) is None:

@@ -1,4 +1,4 @@
-"""Bridges to LSST's BPS: Longshore as a plug-in of ``bps``, and plug-ins of ``bps`` under Longshore.
+"""Longshore as a plug-in of LSST's BPS, small because it only says what is missing where BPS is not installed.
 
 ``wmsServiceClass: longshore.bps.LongshoreService`` lets the command ``bps`` run workflows on Longshore's services. This
 package needs ``lsst-ctrl-bps`` (the extra ``bps``), and nothing else of Longshore imports it.

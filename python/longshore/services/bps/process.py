@@ -1,4 +1,4 @@
-"""Process that calls a plug-in of BPS for a run: ``python -m longshore.bps.plugin_process ROOT ACTION FOLDER NUMBER``.
+"""Process that calls a plug-in of BPS: ``python -m longshore.services.bps.process ROOT ACTION FOLDER NUMBER``.
 
 Plug-ins log, change the process around them, and may return only when the last job is over; so each has one of its own.
 The reason is in decision 0136.
@@ -19,11 +19,10 @@ import msgspec
 from lsst.ctrl.bps import BaseWmsService
 from lsst.utils import doImportType
 
-from longshore.bps.export_workflow import RECORDS, export_config, export_workflow
-from longshore.bps.plugin_records import Phase, PluginState, lock_path, write_state
-from longshore.bps.stored_workflow import read_workflow
 from longshore.contract.service import RunPaths
 from longshore.rundir.run_directory import read_card
+from longshore.services.bps.records import Phase, PluginState, lock_path, write_state
+from longshore.services.bps.workflow import RECORDS, export_config, export_workflow, read_workflow
 from longshore.system.folder import make_folders
 from longshore.system.host import host_name
 from longshore.system.sharing import take_lock

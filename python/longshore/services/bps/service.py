@@ -12,19 +12,6 @@ from typing import Any, Final
 
 from lsst.ctrl.bps import BaseWmsService, WmsStates
 
-from longshore.bps.export_workflow import RECORDER
-from longshore.bps.plugin_end import end_plugin
-from longshore.bps.plugin_process import reports_nothing
-from longshore.bps.plugin_records import (
-    LOG,
-    RECORD_SCRIPT,
-    Phase,
-    PluginState,
-    is_process_alive,
-    read_state,
-    recorded_jobs,
-)
-from longshore.bps.stored_workflow import FILE, store_workflow
 from longshore.config.templates import ATTEMPT_NAME
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
 from longshore.contract.service import (
@@ -50,6 +37,18 @@ from longshore.model.states import TERMINAL_STATES, JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Job, Workflow
 from longshore.rundir.run_directory import read_card
+from longshore.services.bps.process import reports_nothing
+from longshore.services.bps.records import (
+    LOG,
+    RECORD_SCRIPT,
+    Phase,
+    PluginState,
+    end_plugin,
+    is_process_alive,
+    read_state,
+    recorded_jobs,
+)
+from longshore.services.bps.workflow import FILE, RECORDER, store_workflow
 from longshore.system.detached import start_detached
 from longshore.system.host import host_name, user_name
 
@@ -234,7 +233,7 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         number = len(read_card(run).submissions) + 1
         words = [str(run.root), action, folder, str(number), *([before.id] if before and before.id else ())]
         process, method = start_detached(
-            [sys.executable, "-P", "-m", "longshore.bps.plugin_process", *words],
+            [sys.executable, "-P", "-m", "longshore.services.bps.process", *words],
             log=run.root / LOG,
             variables={RUN_VARIABLE: run_token(run)},
         )
