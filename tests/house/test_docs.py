@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.house import htcondor_reference, lsf_reference, schemas, sge_reference, slurm_reference
-from tests.house.reference import PAGE, page
+from tests.generate.__main__ import generated_files
+from tests.generate.schemas import FOLDER
 from tests.house.source_trees import MODULES, nodes_of
 from tests.pages import Fence, fences, program, typed
 
@@ -168,32 +168,10 @@ def test_every_state_and_cause_is_explained_and_no_other() -> None:
     assert sorted(causes) == sorted(Cause)
 
 
-def test_the_reference_of_the_configuration_is_up_to_date() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.house.reference"
-
-
-def test_the_reference_of_htcondor_is_up_to_date() -> None:
-    assert htcondor_reference.PAGE.read_text("utf-8") == htcondor_reference.page(), (
-        "run: python -m tests.house.htcondor_reference"
+def test_generated_files_are_up_to_date() -> None:
+    made = generated_files()
+    assert [path for path, text in made.items() if path.read_text("utf-8") != text] == [], (
+        "run: python -m tests.generate"
     )
-
-
-def test_the_reference_of_slurm_is_up_to_date() -> None:
-    assert slurm_reference.PAGE.read_text("utf-8") == slurm_reference.page(), (
-        "run: python -m tests.house.slurm_reference"
-    )
-
-
-def test_the_reference_of_lsf_is_up_to_date() -> None:
-    assert lsf_reference.PAGE.read_text("utf-8") == lsf_reference.page(), "run: python -m tests.house.lsf_reference"
-
-
-def test_the_reference_of_grid_engine_is_up_to_date() -> None:
-    assert sge_reference.PAGE.read_text("utf-8") == sge_reference.page(), "run: python -m tests.house.sge_reference"
-
-
-def test_published_schemas_are_those_of_the_records() -> None:
-    published = {path.stem: path.read_text("utf-8") for path in schemas.FOLDER.glob("*.json")}
-    made = {kind: schemas.text(schema) for kind, schema in schemas.schemas().items()}
-    assert published.keys() - made.keys() == {"config", "site", "graph_file"}, "schemas of input files"
-    assert {kind: published.get(kind) for kind in made} == made, "run: python -m tests.house.schemas"
+    others = {path.stem for path in FOLDER.glob("*.json")} - {path.stem for path in made}
+    assert others == {"config", "site", "graph_file"}, "schemas of input files"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.house.site_reference import PAGE, page
 
 import longshore.services
 from longshore.config.plugins import shipped_path
@@ -75,7 +74,3 @@ def test_a_profile_may_have_any_key_of_a_configuration(tmp_path: Path) -> None:
     assert file
     (finding,) = check_schema(sites.profile(file).root, profile_schema())
     assert str(finding.origin).endswith("x.yaml:2:14")
-
-
-def test_the_reference_of_site_profiles_is_up_to_date() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.house.site_reference"

@@ -1,7 +1,4 @@
-"""Writes the published schemas of JSON documents from the records that declare them; a test compares the two.
-
-Usage: python -m tests.house.schemas
-"""
+"""Makes the published schemas of JSON documents from the records that declare them."""
 
 from __future__ import annotations
 
@@ -20,20 +17,17 @@ from tests.house.source_trees import MODULES, PACKAGE
 from longshore.reports.documents.document import Document, ErrorDocument
 from longshore.reports.documents.run import CountsEntry
 
-FOLDER = Path(__file__).resolve().parents[2] / "etc" / "schema"
+FOLDER: Final = Path(__file__).resolve().parents[2] / "etc" / "schema"
 _SUFFIX: Final = re.compile("(Document|Entry)$")
 _WORD: Final = re.compile("(?<!^)(?=[A-Z])")
 _REF: Final = "#/$defs/"
 
 
-def schemas() -> dict[str, dict[str, Any]]:
-    """The schema of each kind of document."""
-    return {kind: _schema(kind, document) for kind, document in _documents()}
-
-
-def text(schema: dict[str, Any]) -> str:
-    """A schema as it is published."""
-    return json.dumps(schema, indent=2) + "\n"
+def document_schemas() -> dict[Path, str]:
+    """Return the schema of each kind of document as it is published, by its file."""
+    return {
+        FOLDER / f"{kind}.json": json.dumps(_schema(kind, document), indent=2) + "\n" for kind, document in _documents()
+    }
 
 
 def _documents() -> Iterator[tuple[str, type[msgspec.Struct]]]:
@@ -137,8 +131,3 @@ def _descriptions(record: type[msgspec.Struct]) -> dict[str, str]:
                     assert isinstance(below.value, ast.Constant)
                     found[member.target.id] = " ".join(str(below.value.value).split())
     return found
-
-
-if __name__ == "__main__":
-    for kind, schema in schemas().items():
-        (FOLDER / f"{kind}.json").write_text(text(schema), "utf-8")

@@ -1,7 +1,4 @@
-"""Writes the reference page of Slurm from the schema and the service; a test compares the two.
-
-Usage: python -m tests.house.slurm_reference
-"""
+"""Makes the reference page of Slurm from the schema and the service."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ PAGE = ROOT / "doc" / "reference" / "slurm.md"
 
 _HEAD = """# Slurm
 
-<!-- Made by `python -m tests.house.slurm_reference` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
 
 The keys of the service `slurm`, beside the [keys of every configuration](configuration.md) and of [every
 site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) shows the service in use.
@@ -145,7 +142,3 @@ def _rest() -> Iterator[str]:
     yield "|---|---|"
     for program, words in zip(("squeue", "sacct", "scontrol"), MISSING_INFORMATION.values(), strict=False):
         yield f"| `{program}` | {words} |"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

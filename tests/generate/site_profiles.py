@@ -1,7 +1,4 @@
-"""Writes the reference page of site profiles from their schema; a test compares the two.
-
-Usage: python -m tests.house.site_reference
-"""
+"""Makes the reference page of site profiles from their schema."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ OWN_PAGES = frozenset({"lsf", "sge", "slurm"})
 
 _HEAD = """# Site profiles
 
-<!-- Made by `python -m tests.house.site_reference` from the schema; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema; do not edit. -->
 
 The keys of a site's profile. A profile can also have any [key of a configuration](configuration.md), as a default for
 its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. A section `site.NAME` of a
@@ -61,7 +58,3 @@ def _type(value: dict[str, Any]) -> str:
         return ", ".join(f"`{choice}`" for choice in value["enum"] if choice is not None)
     kinds = value.get("type", [])
     return " or ".join(kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,7 +1,4 @@
-"""Writes the reference page of LSF from the schema and the service; a test compares the two.
-
-Usage: python -m tests.house.lsf_reference
-"""
+"""Makes the reference page of LSF from the schema and the service."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ PAGE = ROOT / "doc" / "reference" / "lsf.md"
 
 _HEAD = """# LSF
 
-<!-- Made by `python -m tests.house.lsf_reference` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
 
 **Experimental.** This service was never tested on a real LSF. Its tests use programs that print replies from public
 documents and from the test data of other projects.
@@ -123,7 +120,3 @@ def _rest() -> Iterator[str]:
     yield "|---|---|"
     for name, role in (("bjobs", "queue"), ("bhist", "history"), ("bacct", "history")):
         yield f"| `{name}` | {MISSING_INFORMATION[role]} |"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,7 +1,4 @@
-"""Writes the reference page of Grid Engine from the schema and the service; a test compares the two.
-
-Usage: python -m tests.house.sge_reference
-"""
+"""Makes the reference page of Grid Engine from the schema and the service."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ PAGE = ROOT / "doc" / "reference" / "sge.md"
 
 _HEAD = """# Grid Engine
 
-<!-- Made by `python -m tests.house.sge_reference` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
 
 The keys of the service `sge`, beside the [keys of every configuration](configuration.md) and of [every
 site](site-profiles.md). [How to use a Grid Engine cluster](../how-to/use-grid-engine.md) shows the service in use.
@@ -115,7 +112,3 @@ def _type(entry: dict[str, Any]) -> str:
     if "enum" in entry:
         return ", ".join(f"`{choice}`" for choice in entry["enum"] if choice is not None)
     return " or ".join(kind for kind in entry["type"] if kind != "null")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,7 +1,4 @@
-"""Writes the reference page of the configuration from its schema; a test compares the two.
-
-Usage: python -m tests.house.reference
-"""
+"""Makes the reference page of the configuration from its schema."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ _READ = {
 
 _HEAD = """# Configuration keys
 
-<!-- Made by `python -m tests.house.reference` from the schema and the defaults; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema and the defaults; do not edit. -->
 
 Every key that Longshore reads, with its sections and its default. Any other key is a variable of yours. `{name}` and
 `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key of a job is
@@ -133,7 +130,3 @@ def _default(key: str, defaults: dict[str, Any], path: tuple[str, ...]) -> str:
             if isinstance(place, dict) and place.get(key) is not None and not isinstance(place[key], dict):
                 return f"`{json.dumps(place[key])}`{note}"
     return ""
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,7 +1,4 @@
-"""Writes the reference page of the HTCondor service from the service itself; a test compares the two.
-
-Usage: python -m tests.house.htcondor_reference
-"""
+"""Makes the reference page of the HTCondor service from the service itself."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ PAGE = ROOT / "doc" / "reference" / "htcondor.md"
 
 _HEAD: Final = """# HTCondor
 
-<!-- Made by `python -m tests.house.htcondor_reference` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
 
 How the service `htcondor` translates the [keys of every configuration](configuration.md), and the keys that only it
 has. [How to use an HTCondor pool](../how-to/use-htcondor.md) shows the service in use.
@@ -100,7 +97,3 @@ def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
 def _dagman() -> Iterator[str]:
     yield _DAGMAN
     yield ", ".join(f"`{name}`" for name in sorted(DAGMAN_SETTINGS)) + "."
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,21 @@
+"""Writes what is made from schemas, records and services: pages of the reference, and schemas of JSON documents.
+
+Usage: python -m tests.generate
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.generate import configuration, htcondor, lsf, schemas, sge, site_profiles, slurm
+
+
+def generated_files() -> dict[Path, str]:
+    """Return the text of each file that is made."""
+    pages = (configuration, site_profiles, htcondor, lsf, sge, slurm)
+    return {page.PAGE: page.page() for page in pages} | schemas.document_schemas()
+
+
+if __name__ == "__main__":
+    for path, text in generated_files().items():
+        path.write_text(text, "utf-8")
