@@ -10,9 +10,13 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.config.hidden_secrets import hide_read_secrets
+from longshore.config.layers import Overrides
 from longshore.config.secrets import HIDDEN
+from longshore.control.notifier import try_notices
 from longshore.errors import LongshoreError
 from longshore.plan.lint_file import lint_file
+from longshore.plan.ping import ping
+from longshore.plan.site_check import check_site
 from longshore.plan.stages import Stage, SubmissionChecks, run_stages
 from longshore.plan.submission import submit
 from longshore.progress import Progress
@@ -69,3 +73,26 @@ def test_a_finding_shows_no_secret_of_another_key(folder: Path, text: str) -> No
     said = [f"{each.message}{each.hint}{linted.source(each)}" for each in linted.findings]
     assert HIDDEN in " ".join(said)
     assert SECRET not in " ".join([*said, *linted.left_out])
+
+
+def test_questions_to_a_site_show_no_secret(folder: Path) -> None:
+    path = folder / "run.yaml"
+    path.write_text(f"{HEAD}{TASK}wmsServiceClass: '{{dbPassword}}'\n", "utf-8")
+    with pytest.raises(LongshoreError) as refused:
+        ping(None, path=path)
+    assert HIDDEN in str(refused.value)
+    assert SECRET not in f"{refused.value}{refused.value.hint}"
+    (folder / "p.yaml").write_text(f"{HEAD}service: '{{dbPassword}}'\n", "utf-8")
+    check = check_site("p", [str(folder)], now=0)
+    said = [f"{each.message}{each.hint}" for each in check.problems]
+    assert said
+    assert SECRET not in " ".join(said)
+
+
+def test_a_trial_of_notices_shows_no_secret(folder: Path) -> None:
+    path = folder / "run.yaml"
+    rule = f"{{events: [end], command: 'echo {SECRET} >&2; exit 3'}}"
+    path.write_text(f"{HEAD}{TASK}notify: {{mine: {rule}}}\n", "utf-8")
+    (trial,) = try_notices(str(path), Overrides({}), now=0, show=lambda _: None)
+    assert HIDDEN in trial.why
+    assert SECRET not in trial.why

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
+from longshore.config.hidden_secrets import hidden_secrets, hide_read_secrets, note_secrets
 from longshore.config.layers import Overrides
 from longshore.config.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.service import RunPaths
@@ -205,6 +206,7 @@ class NoticeTrial(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+@hidden_secrets()
 def try_notices(
     name: str, overrides: Overrides, *, now: float, show: Callable[[NoticeTrial], None]
 ) -> Sequence[NoticeTrial]:
@@ -235,6 +237,7 @@ def try_notices(
             raise
         raise RunNotFoundError(f"there is no file '{name}', and {error.message}", hint=error.hint) from error
     require_access(opened.run, Access.ACT)
+    note_secrets(lambda: opened.secrets)
     return _try_rules(name, path.name or name, tuple(read_notice_rules(opened.run)), opened.run.root, show)
 
 
@@ -249,6 +252,6 @@ def _try_rules(
             deliveries.add(Delivery(rule=rule, notice=trial_notice(title), folder=folder))
         while deliveries.open_number:
             for ended in deliveries.take_ended():
-                trials[ended.rule.name] = NoticeTrial(rule=ended.rule, why=ended.why)
+                trials[ended.rule.name] = NoticeTrial(rule=ended.rule, why=hide_read_secrets(ended.why))
                 show(trials[ended.rule.name])
     return [trials[rule.name] for rule in rules]

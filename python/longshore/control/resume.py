@@ -14,6 +14,7 @@ import msgspec
 from longshore import __version__
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.verify.run_end import check_starts, check_submissions
+from longshore.config.hidden_secrets import hidden_secrets, hide_read_secrets, note_secrets
 from longshore.contract.capabilities import Resumable, require_capability
 from longshore.contract.service import RunPaths
 from longshore.control.interventions import explain_interruption
@@ -138,6 +139,7 @@ class ResumeResult(msgspec.Struct, frozen=True, kw_only=True):
     has_failed: bool = False
 
 
+@hidden_secrets()
 def resume(
     opened: OpenRun,
     *,
@@ -151,11 +153,13 @@ def resume(
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
     `force` overrides the stop after several engines that died without progress. With `loss_accepted`, the run
     continues from what is intact of a damaged journal. With `shares_outputs`, another live run may write the same
-    files. Raises `SubmissionRefusedError` if a
-    file of the run changed, the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be
-    started, or the last engines made no progress.
+    files.
+
+    Raises `SubmissionRefusedError` if a file of the run changed, the engine is or may be alive (decided by the service:
+    `EngineService.resume`), cannot be started, or the last engines made no progress.
     """
     require_access(opened.run, Access.ACT)
+    note_secrets(lambda: opened.secrets)
     refuse_if_not_submitted(opened.run, opened.card)
     service = require_capability(opened.service, Resumable, "resume runs")
     lost = accept_loss(opened) if loss_accepted else ()
@@ -173,7 +177,9 @@ def resume(
         seal_finished(opened.run.journal)
         again = f"; to run again what failed: longshore restart {opened.reference}" if _has_failed(opened) else ""
         return ResumeResult(notes=(*notes, f"nothing to resume: every job of the run is over{again}"))
-    return ResumeResult(notes=(*notes, *_copy_notes(opened), *submission.notes), has_started=True)
+    return ResumeResult(
+        notes=(*notes, *_copy_notes(opened), *map(hide_read_secrets, submission.notes)), has_started=True
+    )
 
 
 def _refuse_damage(opened: OpenRun) -> None:

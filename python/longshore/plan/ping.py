@@ -6,13 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from longshore.config.hidden_secrets import hidden_secrets, hide_read_secrets
 from longshore.config.service_lookup import default_service, environment_service, find_service
-from longshore.contract.service import Context, PingReport, RunPaths, Site
+from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import UsageError
 from longshore.system.host import system_folders, user_folder
 from longshore.system.reading import current_directory
 
 
+@hidden_secrets()
 def ping(
     name: str | None, *, path: Path | None = None, site: str = "", site_path: Sequence[str] = (), now: float = 0.0
 ) -> PingReport:
@@ -34,11 +38,28 @@ def ping(
         configuration = draft_at_site(name, path=path, site=site, site_path=site_path, now=now)
         check_configuration(configuration)
         service = configuration.load_service()
-        return service.ping(service_context(configuration, service, here))
+        return hide_in_report(service.ping(service_context(configuration, service, here)))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")
     service = find_service(name or _configured_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))
+
+
+def hide_in_report(report: PingReport) -> PingReport:
+    """Return a report whose texts mask the secrets of what the use case has read."""
+    return msgspec.structs.replace(
+        report,
+        message=hide_read_secrets(report.message),
+        details={key: hide_read_secrets(text) for key, text in report.details.items()},
+        problems=tuple(map(hide_in_problem, report.problems)),
+    )
+
+
+def hide_in_problem(problem: Problem) -> Problem:
+    """Return a problem whose texts mask the secrets of what the use case has read."""
+    return msgspec.structs.replace(
+        problem, message=hide_read_secrets(problem.message), hint=hide_read_secrets(problem.hint)
+    )
 
 
 def _configured_service() -> str:

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
+from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Layers, read_layers_without_file
 from longshore.config.merge import Node, drop_paths, map_items
 from longshore.config.schema import Finding, Severity, check_schema
@@ -20,6 +21,7 @@ from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
 from longshore.plan.configuration import Draft, make_draft, site_overrides
 from longshore.plan.lint import lint_configuration
+from longshore.plan.ping import hide_in_problem, hide_in_report
 from longshore.plan.resolved_run import service_context
 from longshore.sites.profile import SiteProfile, find_limit_problems, find_row_problems
 from longshore.sites.profile_files import SiteFile, SitePath
@@ -72,6 +74,7 @@ class _CheckedSitePath(SitePath):
         return msgspec.structs.replace(found, root=drop_paths(found.root, self.wrong)) if self.wrong else found
 
 
+@hidden_secrets()
 def check_site(name: str, site_path: Sequence[str] = (), *, now: float) -> SiteCheck:
     """Check the profile of a site: its keys and values, then what the workload manager has.
 
@@ -89,7 +92,11 @@ def check_site(name: str, site_path: Sequence[str] = (), *, now: float) -> SiteC
         report, others = _find_service_errors(draft)
         problems = _merge_causes(problems, others)
     return SiteCheck(
-        name=name, service=draft.service, report=report, problems=tuple(problems), has_wrong_value=bool(wrong)
+        name=name,
+        service=draft.service,
+        report=report and hide_in_report(report),
+        problems=tuple(map(hide_in_problem, problems)),
+        has_wrong_value=bool(wrong),
     )
 
 
