@@ -10,7 +10,6 @@ from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import seal_finished
 from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
@@ -34,6 +33,7 @@ from longshore.model.states import Cause, JobState, state_of_run
 from longshore.model.submission import REUSED_JOBS, ReusedJobs, RunIdentity, Submission
 from longshore.model.workflow import JobSettings, Request
 from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
+from longshore.rundir.journal import seal_finished
 from longshore.rundir.run_directory import write_card, write_snapshot
 
 LABELS = ("a", "b")

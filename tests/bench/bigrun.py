@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode, count_states
@@ -39,6 +38,7 @@ from longshore.model.event import (
 from longshore.model.json_lines import SEED, add_checksum, checksum_after, encode
 from longshore.model.report import Snapshot
 from longshore.model.states import Cause, JobState
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, write_snapshot
 from longshore.system.host import SystemClock, boot_id, host_name
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.bench.bigrun import SIZE, prepare, write_journal
 from tests.bench.report import print_medians
 
-from longshore.engine.rundir.job_table import JobTable
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import refuse_changed_files
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from longshore.engine.policy.output_rules import parse_stamps
 from longshore.model.event import FileStamp
+from longshore.rundir.batch_records import parse_stamps
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]

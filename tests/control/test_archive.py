@@ -22,8 +22,6 @@ from longshore.contract.service import RunPaths
 from longshore.control.adopt import adopt
 from longshore.control.archive import ArchiveProgress, ArchiveResult, archive_run
 from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
-from longshore.engine.run import notifier_process
-from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import (
     FilesError,
     LongshoreError,
@@ -38,7 +36,9 @@ from longshore.reports.logs import find_logs, read_log
 from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.status import status_run
+from longshore.rundir import notices as notifier_process
 from longshore.rundir.archived_runs import unpack_archive
+from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
 from longshore.rundir.run_archive import write_archive
 from longshore.rundir.run_directory import Access, read_card, require_access

@@ -10,8 +10,8 @@ import pytest
 from tests.app.written_run import finished_run
 
 from longshore.control import notifier as watch
-from longshore.engine.rundir.notice_log import encode_notice_rules, read_notice_records
 from longshore.model.notice import NoticeEvent, NoticeRule
+from longshore.rundir.notices import encode_notice_rules, read_notice_records
 from longshore.system.sharing import take_lock
 
 

@@ -25,13 +25,12 @@ from types import FrameType
 from typing import Any
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal
-from longshore.engine.journal.read_journal import read_events
-from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.run_state import RunState
 from longshore.model.states import JobState
+from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import Journal, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.services.local.keeper_file import keeper_files
 from longshore.services.local.service import LocalService

@@ -18,11 +18,11 @@ from tests.depth import rounds
 
 import longshore
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.read_journal import read_events
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.model.event import Ended, Lost, Refused, Started, Submitting
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card, write_card
 from longshore.rundir.submissions import accept_changes, read_manifest
 

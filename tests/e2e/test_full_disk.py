@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from tests.workflows import WriteRun
 
 from longshore.app.runs.open_run import open_run
-from longshore.engine.journal.journal import newest_life
+from longshore.rundir.journal import newest_life
 
 
 def fill(disk: Path) -> None:

@@ -13,7 +13,7 @@ from tests.command import Cli
 from tests.waiting import engine_of, eventually
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import output_paths
+from longshore.rundir.job_table import output_paths
 
 RUN = """\
 numberOfRetries: 0

@@ -16,8 +16,8 @@ from tests.e2e.conftest import LeftBehind
 from tests.workflows import WriteRun
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import newest_life
 from longshore.model.states import JobState
+from longshore.rundir.journal import newest_life
 from longshore.rundir.run_directory import read_snapshot
 from longshore.system.host import process_command, process_folder, processes_with_variable
 

@@ -23,9 +23,9 @@ from tests.waiting import eventually, whole_lines
 
 import longshore
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal, count_fruitless_lives
 from longshore.model.event import Life
 from longshore.model.json_lines import SEED, add_checksum
+from longshore.rundir.journal import Journal, count_fruitless_lives
 from longshore.rundir.run_directory import read_card, read_snapshot, write_snapshot
 from longshore.system.host import processes_with_variable
 

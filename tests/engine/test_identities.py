@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.model.event import Submitting
 from longshore.model.states import JobState
 from longshore.model.workflow import Request
+from longshore.rundir.journal import read_events
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

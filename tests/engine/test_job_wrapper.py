@@ -20,19 +20,10 @@ from tests.waiting import eventually
 from longshore.config.plugins import shipped_path
 from longshore.contract.executor import AttemptId, BatchMember
 from longshore.contract.service import Context, RunPaths, Site
-from longshore.engine.job_wrapper import (
-    FENCED,
-    LEASE_S,
-    RUN_ONCE,
-    UNREADY,
-    WRAPPER,
-    BatchFiles,
-    EndRecord,
-    signal_in,
-    wrapper_file,
-)
+from longshore.engine.job_wrapper import WRAPPER, BatchFiles, wrapper_file
 from longshore.model.states import Cause
 from longshore.model.tasks import Command
+from longshore.rundir.batch_records import FENCED, LEASE_S, RUN_ONCE, UNREADY, EndRecord, signal_in
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation, fails
 
-from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.model.event import Ended, Failed, Retry, Steer
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import MIB, Backoff, JobRules, KeepPolicy, LimitRules, Request, RetryOn, SuccessIf
+from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

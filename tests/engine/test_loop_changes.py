@@ -10,13 +10,13 @@ from tests.doors import replace_calls
 from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation, fails
 
-from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.event import Restarted, Submitting
 from longshore.model.states import JobState
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.interventions import InterventionRecord, write_intervention
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, write_job_map
 from longshore.system.atomic import create_file
 from longshore.system.files import files

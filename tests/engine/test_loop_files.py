@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation
 
-from longshore.engine.journal.chain import lives
-from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.model.event import Finished, Steer
 from longshore.model.states import JobState
+from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
+from longshore.rundir.journal import lives
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

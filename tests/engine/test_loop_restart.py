@@ -9,10 +9,10 @@ from tests.doors import replace_calls
 from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Hooked, Simulation, fails, leave_at
 
-from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.event import Restarted, Steer
 from longshore.model.states import JobState
+from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
+from longshore.rundir.job_table import JobTable
 from longshore.system.files import files
 from longshore.testing.fakes import (
     AttemptOutcome,

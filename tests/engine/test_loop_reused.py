@@ -11,10 +11,10 @@ from tests.doors import replace_calls
 from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation
 
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.event import Ended, FileStamp, Submitting
 from longshore.model.states import JobState
 from longshore.model.submission import REUSED_BATCH, REUSED_JOBS, ReusedJobs
+from longshore.rundir.job_table import JobTable
 from longshore.system.files import files
 
 JOBS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}

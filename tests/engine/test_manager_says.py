@@ -20,11 +20,11 @@ from longshore.contract.executor import (
     WaitReasons,
 )
 from longshore.contract.service import Mark, RunPaths, Unreachable
-from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
 from longshore.model.event import Ended, Failed
 from longshore.model.states import JobState
+from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_snapshot, read_waiting
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run

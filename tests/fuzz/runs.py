@@ -26,10 +26,10 @@ from longshore.app.runs.open_run import open_run
 from longshore.cli.main import longshore
 from longshore.contract.service import RunPaths
 from longshore.control.resume import resume_all
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
 from longshore.model.json_lines import SEED, add_checksum
 from longshore.reports.run_list import RunQuery, list_runs
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import RegistryEntry, write_entry
 from longshore.rundir.run_directory import read_card
 

@@ -15,7 +15,7 @@ from tests.live.sge_pools import SgePool, SgeSite, sge, sge_of_two_hosts
 from tests.services.lsf.lsf_fixtures import lsf_programs, lsf_site
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.engine_lock import kill_local_engine
+from longshore.rundir.liveness import kill_local_engine
 
 __all__ = ["lsf_programs", "lsf_site"]
 

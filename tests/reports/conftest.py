@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.app.written_run import WrittenRun
 
-from longshore.engine.rundir.job_table import JobTable
+from longshore.rundir.job_table import JobTable
 
 
 @pytest.fixture(scope="session")

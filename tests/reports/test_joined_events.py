@@ -12,8 +12,6 @@ from hypothesis import example, given
 from tests.engine.simulation import Simulation
 from tests.reports.histories import Step, history, steps_of_runs
 
-from longshore.engine.journal.join_successes import SuccessJoiner
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.apply_events import apply_events
@@ -32,6 +30,8 @@ from longshore.model.event import (
 )
 from longshore.reports.attempts import AttemptCollector, NewestAttempts
 from longshore.reports.job_reports import ReplayedJobReports, ReplayedJobs
+from longshore.reports.join_successes import SuccessJoiner
+from longshore.rundir.job_table import JobTable
 from longshore.testing.fakes import AttemptOutcome
 
 

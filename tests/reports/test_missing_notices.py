@@ -9,9 +9,9 @@ import msgspec
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
 from longshore.control.notifier import watch_run
-from longshore.engine.rundir.notice_log import NoticeLog, NotifierLife, encode_notice_rules
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.reports.report import report_run
+from longshore.rundir.notices import NoticeLog, NotifierLife, encode_notice_rules
 from longshore.system.sharing import take_lock
 
 START, FIRST, HOLD, STOPPED, END = NoticeEvent

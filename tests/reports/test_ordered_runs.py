@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
@@ -28,6 +27,7 @@ from longshore.reports.time_left import (
     map_parents,
     simulate_time_left,
 )
+from longshore.rundir.job_table import JobTable
 from longshore.system.atomic import create_file
 
 STEADY = [10.0] * 50

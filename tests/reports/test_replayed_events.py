@@ -16,8 +16,6 @@ from tests.reports.histories import Step, history, steps_of_runs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.read_journal import read_since
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.model.event import (
     AttemptFacts,
@@ -40,6 +38,8 @@ from longshore.reports.replay import (
     read_cached_replay,
 )
 from longshore.reports.report import report_run
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import read_since
 from longshore.rundir.run_directory import read_cached
 
 MANY = 20_000

@@ -13,12 +13,12 @@ import pytest
 
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir.job_table import JobTable
 from longshore.jobs.commands import command_argv, full_command
 from longshore.jobs.scripts import JobScript, render_job_script
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.job_table import JobTable
 from longshore.services.htcondor.render.dag import render
 from longshore.services.local import render as by_hand
 from longshore.system.atomic import create_file

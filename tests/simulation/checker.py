@@ -17,9 +17,6 @@ from tests.simulation.commands import Silent, open_simulated
 from longshore.app.verify.verify import verify_run
 from longshore.contract.executor import AttemptId
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import life_path
-from longshore.engine.journal.read_journal import read_events
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError
 from longshore.model.event import (
     Ended,
@@ -36,6 +33,8 @@ from longshore.model.event import (
 from longshore.model.report import RunReport, Snapshot
 from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import life_path, read_events
 
 if TYPE_CHECKING:
     from tests.simulation.disk import Disk

@@ -12,14 +12,14 @@ from tests.simulation.universe import Universe
 
 from longshore.control import resume
 from longshore.engine.run import engine_service, executor_capabilities
-from longshore.engine.rundir import engine_lock, interventions
 from longshore.plan import submit_once
+from longshore.rundir import interventions, liveness
 from longshore.system import host, sharing
 
 _MODULES: Final[tuple[ModuleType, ...]] = (
     resume,
     submit_once,
-    engine_lock,
+    liveness,
     interventions,
     engine_service,
     executor_capabilities,

@@ -18,9 +18,9 @@ from tests.simulation.universe import Universe
 
 from longshore.app.verify.verify import Check
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import first_event, lives, measure_lives
 from longshore.errors import LongshoreError
 from longshore.model.submission import is_source
+from longshore.rundir.journal import first_event, lives, measure_lives
 
 _PATIENCE_S: Final = 120.0
 

@@ -13,9 +13,9 @@ from tests.simulation.universe import Universe
 
 from longshore.contract.executor import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult
 from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
-from longshore.engine.journal.chain import life_path
 from longshore.model.event import Ended, Lost
 from longshore.model.states import Cause
+from longshore.rundir.journal import life_path
 from longshore.testing.fakes import (
     AttemptOutcome,
     ContractViolationError,

@@ -10,8 +10,8 @@ from tests.simulation.service import SimulatedService
 from tests.simulation.universe import Process, Universe
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import END_SEAL
 from longshore.errors import LongshoreError
+from longshore.rundir.journal import END_SEAL
 
 _LOOK_S = 1.0
 _MOST_RESUMES = 300

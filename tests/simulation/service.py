@@ -9,9 +9,9 @@ from tests.simulation.universe import Process, Universe
 
 from longshore.contract.executor import Executor
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import lives
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.rundir.journal import lives
 
 
 class SimulatedService(EngineService):

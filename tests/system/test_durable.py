@@ -11,8 +11,8 @@ import pytest
 from tests.doors import replace_calls
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.errors import FilesError
+from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.rundir.run_directory import create_run_directory
 from longshore.system.atomic import create_atomically, create_file, write_atomically
 from longshore.system.files import files

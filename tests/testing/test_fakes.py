@@ -10,10 +10,10 @@ from tests.engine.simulation import Simulation
 from longshore.contract.executor import Batch, FindResult, PollResult
 from longshore.contract.service import Unreachable
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.event import Ended
 from longshore.model.states import Cause
 from longshore.model.workflow import Request
+from longshore.rundir.job_table import JobTable
 from longshore.testing.fakes import (
     AttemptOutcome,
     ContractViolationError,

@@ -204,7 +204,7 @@ def _complete_kinds(_: click.Context, __: str) -> Items:
 
 
 def _complete_jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.engine.rundir.job_table import job_names
+    from longshore.rundir.job_table import job_names
 
     run = _named_run(ctx)
     if run is None:

@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from longshore.app.runs.open_run import is_missing, is_same_run, mirror_directory, open_run
 from longshore.config.service_lookup import find_service_plugin
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.jobs.commands import full_command, shell_line
 from longshore.model.submission import RunIdentity
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import is_archive
 from longshore.rundir.find_run import LAST_RUN, find_run
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import (
     RegistryEntry,
     TrustRecord,

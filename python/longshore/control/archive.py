@@ -18,13 +18,13 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.verify import verify_run
 from longshore.contract.service import RunPaths
 from longshore.control.clean import DRAFT, describe_lock_user, require_over
-from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.model.report import Damage, format_size
 from longshore.model.wording import count_noun
 from longshore.progress import Progress
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import SUFFIXES, archive_suffix
+from longshore.rundir.notices import is_notifier_at_work, longest_notices_s
 from longshore.rundir.registry import file_stamp, read_entry, write_entry
 from longshore.rundir.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
 from longshore.rundir.run_directory import Access, is_own_run, require_access

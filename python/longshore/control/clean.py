@@ -21,7 +21,6 @@ import msgspec
 from longshore.app.runs.events import event_blocks
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.staging.staged_ends import StagedEnds, remove_draft
 from longshore.engine.state.job_codes import JobCode
@@ -31,6 +30,7 @@ from longshore.model.event import decode_events
 from longshore.model.states import JobState
 from longshore.reports.status import status_run
 from longshore.rundir.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, archive_of
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries, state_folder
 from longshore.rundir.run_directory import Cleaning, is_own_run, read_mirror, read_owner, record_cleaning
 from longshore.system.folder import remove_empty_folder, remove_file, remove_tree

@@ -12,7 +12,6 @@ from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
 from longshore.config.service_lookup import find_service
 from longshore.contract.capabilities import Cancellable, Queryable, Steerable, require_capability
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunSearch
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError, SubmissionRefusedError, UsageError
 from longshore.model.report import FINAL_LABEL, RunReport
 from longshore.model.states import TERMINAL_STATES, JobState
@@ -21,6 +20,7 @@ from longshore.model.workflow import Request
 from longshore.reports.remote_runs import query_runs
 from longshore.reports.report import report_run
 from longshore.reports.status import status_run
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries
 from longshore.rundir.run_directory import Access, may_access, require_access
 

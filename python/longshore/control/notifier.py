@@ -21,15 +21,14 @@ from longshore.config.layers import Overrides
 from longshore.config.notices import SECTION, no_rules_error, read_notices
 from longshore.contract.service import RunPaths
 from longshore.control.notices import Deliveries, Delivery, compose_notice, trial_notice
-from longshore.engine.journal.chain import lives
-from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
-from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules, write_notifier
 from longshore.errors import RunNotFoundError, RunNotMeantError
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.report import RunReport
 from longshore.plan.configuration import read_draft
 from longshore.reports.report import ReportBuilder, find_life, find_phase
 from longshore.rundir.archive_names import is_archive
+from longshore.rundir.journal import lives
+from longshore.rundir.notices import NoticeLog, RunPhase, due_events, read_notice_rules, unsent, write_notifier
 from longshore.rundir.run_directory import Access, read_snapshot, require_access
 from longshore.rundir.submissions import refuse_changed_files
 from longshore.system.sharing import Lock, take_lock

@@ -23,9 +23,6 @@ from longshore.contract.capabilities import Amendable, Restartable, recovered_su
 from longshore.contract.service import RestartChanges, Unreachable
 from longshore.control.interventions import explain_interruption
 from longshore.control.resume import note_changed_sources, refuse_damage
-from longshore.engine.journal.journal import newest_life
-from longshore.engine.run.notifier_process import start_missing_notifier
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
@@ -48,6 +45,9 @@ from longshore.plan.new_submission import next_folder, write_submission
 from longshore.plan.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.plan.submit_once import refuse_if_not_submitted
 from longshore.reports.status import status_run
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import newest_life
+from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
 from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
 from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission

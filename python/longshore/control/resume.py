@@ -18,10 +18,6 @@ from longshore.config.hidden_secrets import hidden_secrets, hide_read_secrets, n
 from longshore.contract.capabilities import Resumable, require_capability
 from longshore.contract.service import RunPaths
 from longshore.control.interventions import explain_interruption
-from longshore.engine.journal.chain import life_path, measure_lives, set_damaged_end_aside
-from longshore.engine.journal.journal import Journal, seal_finished, seal_of
-from longshore.engine.journal.survey import JournalSurvey
-from longshore.engine.run.lost_journal import find_lost_manifests, newest_known_life, refuse_lost_manifest
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.model.report import Damage
@@ -29,6 +25,8 @@ from longshore.model.states import JobState
 from longshore.plan.shared_outputs import claim_outputs, is_over, stored_outputs
 from longshore.plan.submit_once import refuse_if_not_submitted
 from longshore.reports.status import status_run
+from longshore.rundir.journal import Journal, life_path, measure_lives, seal_finished, seal_of, set_damaged_end_aside
+from longshore.rundir.journal_damage import JournalSurvey, find_lost_manifests, newest_known_life, refuse_lost_manifest
 from longshore.rundir.registry import read_entries, read_entry
 from longshore.rundir.run_directory import Access, is_own_run, require_access
 from longshore.rundir.submissions import find_changed_sources, refuse_changed_files, restate_card

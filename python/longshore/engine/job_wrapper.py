@@ -1,8 +1,8 @@
-"""Job wrapper: runs members of batches through ``longshore-job``, and reads the end records that it writes.
+"""Job wrapper: how members of batches run through ``longshore-job``: its files, environment and folders.
 
 For executors of schedulers that run a script per batch: the script calls the wrapper with the number of a member, and
 the wrapper runs that member as the batch's table has it. The member's end is then in a file, independently of the
-scheduler's reports.
+scheduler's reports; see `longshore.rundir.batch_records`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import shlex
-import signal
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -22,11 +21,13 @@ import msgspec
 
 from longshore.contract.executor import AttemptId, BatchMember
 from longshore.contract.service import Context, RenderedFile, RunPaths
-from longshore.engine.policy.output_rules import parse_findings, parse_stamps
-from longshore.errors import DECODE_ERRORS
-from longshore.model.event import Ended, FileStamp, OutputFinding
-from longshore.model.states import Cause
-from longshore.model.wording import signal_name
+from longshore.rundir.batch_records import (
+    AGAIN_SUFFIX,
+    STARTED_SUFFIX,
+    EndRecord,
+    is_complete,
+    read_end_record,
+)
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import make_folders, remove_empty_folder, remove_file
 from longshore.system.reading import open_stream, read_file
@@ -34,19 +35,6 @@ from longshore.system.reading import open_stream, read_file
 LOG: Final = logging.getLogger(__name__)
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
-FENCE_MARKS: Final = "fenced"
-"""Folder beside those of batches in ``ends/``: marks of attempts that were given up, which wrappers look for."""
-STARTED_SUFFIX: Final = ".began"
-"""Suffix of the file that a member creates when it begins, which succeeds once; it goes after the end record came."""
-AGAIN_SUFFIX: Final = ".again"
-"""Suffix of the file by which a member says that the scheduler put it back into its queue and started it again."""
-_KILLED_STATUS: Final = 128
-"""A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
-_VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
-_REFUSED: Final = (
-    rb'(?:,"refused":true|,"unready":true)?(?:,"signalled":true)?(?:,"fenced":"(?:lease|told)")?'
-    rb'(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
-)
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
@@ -104,130 +92,6 @@ def scratch_line(scratch: str) -> str:
         f'"${{{part}:?}}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part
     )
     return f"TMPDIR={words} && export TMPDIR && "
-
-
-class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """End of a member, as the wrapper recorded it.
-
-    Attributes
-    ----------
-    j, a
-        Index of the job, and number of the attempt.
-    status
-        Its exit status; 128 and the number of a signal if that killed it.
-    run
-        Seconds that it ran, by the clock of its host.
-    host
-        Host that it ran on.
-    batch
-        Tag of its batch; empty in records of older versions.
-    end
-        When the record was written, by the clock of the file system.
-    refused
-        Whether it was not run, because it had been run before.
-    signalled
-        Whether it was told to end while it ran.
-    unready
-        Whether it was not run, because a parent had left no record of success.
-    fenced
-        Why the wrapper killed it: ``lease`` if it could not renew its lease, ``told`` if the attempt was given up.
-    out
-        Numbers and states of outputs that are not as they should be.
-    written
-        Size, and time of modification in seconds, of each output; empty if they are not recorded.
-    """
-
-    j: int
-    a: int
-    status: int
-    run: float
-    host: str
-    batch: str = ""
-    end: float = 0.0
-    refused: bool = False
-    signalled: bool = False
-    unready: bool = False
-    fenced: str = ""
-    out: str = ""
-    written: str = msgspec.field(default="", name="stamps")
-
-    @property
-    def start(self) -> float:
-        """When it began, by the clock of the file system."""
-        return self.end - self.run
-
-    def to_event(self) -> Ended:
-        """Return the end as an event."""
-        number = signal_in(self.status) if self.was_run else None
-        cause = None if self.status == 0 else Cause.SIGNAL if number else Cause.EXIT
-        reason = f"killed by {signal_name(number)}" if number else None
-        if self.refused:
-            cause, reason = Cause.PREEMPTED, RUN_ONCE
-        elif self.unready:
-            cause, reason = Cause.SUBMIT, UNREADY
-        elif self.fenced:
-            cause, reason = Cause.LOST, FENCED[self.fenced]
-        return Ended(
-            j=self.j,
-            a=self.a,
-            exit=None if number or not self.was_run else self.status,
-            signal=number,
-            cause=cause,
-            reason=reason,
-            host=self.host,
-            start=self.start,
-            end=self.end,
-            run_s=self.run,
-            outputs=self.findings,
-            stamps=self.stamps,
-        )
-
-    @property
-    def was_run(self) -> bool:
-        """Whether the wrapper started its command."""
-        return not (self.refused or self.unready)
-
-    @property
-    def is_own_end(self) -> bool:
-        """Whether the job ended without a signal."""
-        return self.was_run and not (self.signalled or self.fenced) and signal_in(self.status) is None
-
-    @property
-    def findings(self) -> tuple[OutputFinding, ...] | None:
-        """Missing, stale and empty outputs; ``None`` if they were not checked."""
-        try:
-            return parse_findings(self.out) if self.was_run else None
-        except ValueError:
-            return None
-
-    @property
-    def stamps(self) -> tuple[FileStamp, ...]:
-        """Stamps of the outputs; none if they are not recorded."""
-        try:
-            return parse_stamps(self.written)
-        except ValueError:
-            return ()
-
-
-RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"
-"""Reason for refusing a member."""
-REQUEUED: Final = "the job was requeued; an attempt runs once"
-"""Reason for the end of a member whose job went back into the queue."""
-UNREADY: Final = "its wrapper did not run it, because a parent had left no record of success when it was to start"
-"""Reason for not running a member whose scheduler starts it after any end of its parents."""
-LEASE_S: Final = 120
-"""Seconds after which a wrapper that could not renew its lease has killed its job."""
-FENCED: Final[Mapping[str, str]] = {
-    "lease": f"its node could not write to the run directory for {LEASE_S} s, and so its wrapper killed it",
-    "told": "the attempt was given up, and so its wrapper killed it",
-}
-"""Reasons for which a wrapper kills its job, by `EndRecord.fenced`."""
-
-
-def signal_in(status: int | None) -> int | None:
-    """Return the signal that a shell's exit status reports; ``None`` for a plain exit code."""
-    number = (status or 0) - _KILLED_STATUS
-    return number if 0 < number < signal.NSIG else None
 
 
 class BatchFiles(msgspec.Struct, frozen=True):
@@ -400,43 +264,6 @@ def _one_line(field: str) -> str:
 def _attempt(name: str) -> AttemptId | None:
     job, _, attempt = name.partition(".")
     return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
-
-
-def is_complete(name: str, names: Container[str]) -> bool:
-    """Whether a file is an end record that its wrapper has written completely, by all names in its directory."""
-    return not name.endswith((STARTED_SUFFIX, AGAIN_SUFFIX)) and name + STARTED_SUFFIX not in names
-
-
-@lru_cache(maxsize=1)
-def _record_form() -> re.Pattern[bytes]:
-    """Return the form of an end record: its values twice, so that a changed value is found.
-
-    It is compiled on its first use, because few commands read such records.
-    """
-    return re.compile(
-        rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
-        # Wrappers of older versions write the values once, so that only a cut is found.
-        + rb"|\{%b%b\}" % (_VALUES, _REFUSED)
-    )
-
-
-def read_end_record(path: Path) -> EndRecord | None:
-    """Read a member's end record; ``None`` if it is gone, or not as the wrapper writes it."""
-    try:
-        with open_stream(path) as file:
-            # The line of the end follows that of the beginning.
-            *_, line = [b"", *file.read().removesuffix(b"\n").split(b"\n")]
-            end = os.fstat(file.fileno()).st_mtime
-    except OSError:
-        return None
-    if not _record_form().fullmatch(line):
-        return None
-    try:
-        record = msgspec.json.decode(line, type=EndRecord)
-    except DECODE_ERRORS:
-        return None
-    is_own = path.name == f"{record.j}.{record.a}" and record.batch in {"", path.parent.name}
-    return msgspec.structs.replace(record, end=end) if is_own else None
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,6 @@ from longshore.config.merge import Node
 from longshore.config.secrets import hide_secrets
 from longshore.config.templates import Quotation
 from longshore.contract.service import Problem, RunPaths, file_name
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ErrorDetail, FilesError, PreparationError, RequestError
 from longshore.jobs.commands import (
     command_argv,
@@ -44,6 +43,7 @@ from longshore.plan.probe import probe_jobs
 from longshore.plan.profiles import capped_memory_notes, exceeded_site_limits
 from longshore.plan.resolved_run import ResolvedRun, note_warnings
 from longshore.progress import Progress, note_problem
+from longshore.rundir.job_table import JobTable
 from longshore.system.reading import can_see, can_see_file, can_see_folder
 
 # Groups problems of jobs into a short list, however many jobs there are.

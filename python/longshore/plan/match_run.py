@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, TypeAlias
 from longshore.app.runs.events import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
@@ -26,6 +25,7 @@ from longshore.model.submission import describe_input_change
 from longshore.model.tasks import Command
 from longshore.model.workflow import JobSettings, OutputCheck, Workflow
 from longshore.plan.run_plan import RunPlan
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_made_from
 from longshore.rundir.submissions import hash_file, look_at_inputs, read_input_files, submission_paths
 from longshore.system.host import timestamp

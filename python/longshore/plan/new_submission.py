@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.secret_values import find_secret_values, keep_private
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
 from longshore.model.submission import MANIFEST_FORMAT, Manifest
 from longshore.model.tasks import Command
@@ -24,6 +23,7 @@ from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.match_run import RUN_FOLDER, WorkflowMatch
 from longshore.plan.run_plan import RunPlan
 from longshore.plan.write_run import make_output_folder, write_notice_rules, write_service_files, write_sources
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_made_from
 from longshore.rundir.submissions import (
     create_manifest,

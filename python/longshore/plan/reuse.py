@@ -14,7 +14,6 @@ from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides, read_layers
 from longshore.contract.capabilities import Amendable
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
 from longshore.graphs.graph_file import note_kept_graph
 from longshore.model.event import FileStamp
@@ -36,6 +35,7 @@ from longshore.plan.stages import SubmissionChecks, plan_new_run, submit_plan
 from longshore.plan.submit_once import SubmittedRun
 from longshore.progress import Progress
 from longshore.rundir.find_run import recorded_refusal
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import remove_entry, reserved_id
 
 

@@ -11,13 +11,13 @@ from typing import Final
 
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, is_missing
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.rundir.job_table import output_paths
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.file_identity import FileIdentity
 from longshore.model.submission import RunIdentity
 from longshore.plan.run_plan import RunPlan
 from longshore.progress import Progress
 from longshore.rundir.find_run import run_of_this_job
+from longshore.rundir.job_table import output_paths
 from longshore.rundir.output_claims import (
     Claim,
     RunOutputs,

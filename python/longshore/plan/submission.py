@@ -20,7 +20,6 @@ from longshore.config.service_lookup import default_service, find_run_service, f
 from longshore.contract.capabilities import JobProbe, recovered_submission
 from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, Problem, RunPaths, Site, WmsService
-from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import (
     ConfigError,
@@ -41,6 +40,7 @@ from longshore.plan.stages import SubmissionChecks, advance_run
 from longshore.plan.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.progress import Progress, RecordingProgress
 from longshore.rundir.find_run import recorded_refusal, run_of_this_job
+from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.registry import reserved_id, trust_own_manifest
 from longshore.rundir.run_directory import Access, read_card, read_made_from, read_submitting, require_access
 from longshore.rundir.submissions import accept_changes, read_manifest

@@ -12,7 +12,6 @@ import msgspec
 
 from longshore.contract.capabilities import recovered_submission
 from longshore.contract.service import RunPaths, Unreachable, WmsService
-from longshore.engine.run.notifier_process import start_missing_notifier
 from longshore.engine.run.service_capabilities import is_alive
 from longshore.errors import (
     FilesError,
@@ -26,6 +25,7 @@ from longshore.model.wording import format_timestamp
 from longshore.plan.shared_outputs import claim_outputs, stored_outputs
 from longshore.progress import RecordingProgress
 from longshore.rundir.find_run import hint_reference, run_of_this_job
+from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.output_claims import RunOutputs
 from longshore.rundir.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.rundir.run_directory import (

@@ -15,7 +15,6 @@ from longshore.config.notices import SECTION, read_notices
 from longshore.config.secret_values import find_secret_values, keep_private
 from longshore.contract.capabilities import log_directories
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError
 from longshore.model.file_identity import external_files
 from longshore.model.submission import REUSED_JOBS, RunIdentity
@@ -23,6 +22,7 @@ from longshore.model.workflow_lines import workflow_lines
 from longshore.plan.fingerprint import origins_of, take_fingerprint
 from longshore.plan.run_plan import RunPlan, write_saved
 from longshore.plan.submit_once import PreparedRun
+from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.registry import remember_service
 from longshore.rundir.run_directory import RUN_FORMAT, create_run_directory, write_card, write_made_from, write_rendered
 from longshore.rundir.submissions import create_manifest, look_at_inputs, take_manifest, write_input_files

@@ -12,10 +12,7 @@ from msgspec.structs import replace
 from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, find_job, map_index_errors
 from longshore.contract.executor import ResourceProbe
-from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.engine.rundir.given_up import describe_copy, read_marks
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.rundir.wait_reasons import code_of_waiting
@@ -53,8 +50,11 @@ from longshore.reports.explanation import (
     limit_usage,
     state_reasons,
 )
+from longshore.reports.join_successes import SuccessJoiner
 from longshore.reports.logs import find_kept_log
 from longshore.reports.show_job import asked_resources, retry_budgets
+from longshore.rundir.batch_records import describe_copy, read_marks
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, read_waiting
 
 _SMALL_ANCESTRY = 1000

@@ -25,9 +25,7 @@ from longshore.app.runs.open_run import (
 )
 from longshore.contract.capabilities import LogLocator, log_locator
 from longshore.contract.service import file_name
-from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER, JobCode
@@ -41,6 +39,8 @@ from longshore.model.wording import format_moment, quote_value
 from longshore.reports.attempts import attempts_of
 from longshore.reports.report import report_run
 from longshore.rundir.archived_runs import open_archived_log
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import first_life_of_workflow
 from longshore.rundir.run_directory import read_cleanings
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_to_read

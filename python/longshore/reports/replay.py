@@ -20,12 +20,7 @@ from longshore.app.runs.events import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
-from longshore.engine.journal.join_successes import SuccessJoiner
-from longshore.engine.journal.late import late_path
-from longshore.engine.journal.read_journal import checksum_at
-from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
-from longshore.engine.rundir.job_table import Column, JobTable
-from longshore.engine.rundir.replay import initial_state
+from longshore.engine.rundir.replay import find_unknown_jobs, initial_state
 from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_events import apply_events
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
@@ -52,7 +47,11 @@ from longshore.model.tasks import collection_paused
 from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptCollector, NewestAttempts, SpentAttempts
 from longshore.reports.job_reports import JobColumns, JobReports, ReplayedJobReports, ReplayedJobs, StoredJobReports
+from longshore.reports.join_successes import SuccessJoiner
 from longshore.reports.state import END_STATES, RunStatus
+from longshore.rundir.job_table import Column, JobTable
+from longshore.rundir.journal import checksum_at, late_path
+from longshore.rundir.journal_damage import JournalSurvey
 from longshore.rundir.run_directory import read_cached, read_waiting, write_cached
 from longshore.rundir.submissions import workflow_path
 from longshore.system.reading import full_stamp

@@ -15,18 +15,7 @@ from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.capabilities import status_lines
 from longshore.contract.service import Unreachable
-from longshore.engine.journal.chain import lives
-from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
-from longshore.engine.run.notifier_process import is_notifier_at_work, longest_notices_s
 from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.rundir.given_up import describe_copy, read_marks
-from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.notice_log import (
-    describe_failed_notices,
-    read_notice_records,
-    read_notice_rules,
-    read_notifier,
-)
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import describe_pause
 from longshore.errors import RunUnreadableError
@@ -51,6 +40,20 @@ from longshore.reports.state import (
 )
 from longshore.reports.summary import is_cancelled, summarize_run
 from longshore.rundir.archived_runs import archive_of
+from longshore.rundir.batch_records import describe_copy, read_marks
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import lives
+from longshore.rundir.notices import (
+    RunPhase,
+    describe_failed_notices,
+    due_events,
+    is_notifier_at_work,
+    longest_notices_s,
+    read_notice_records,
+    read_notice_rules,
+    read_notifier,
+    unsent,
+)
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card, read_snapshot, read_submitting, read_waiting
 from longshore.system.host import SystemClock, boot_id, host_name

@@ -14,7 +14,6 @@ from longshore.app.runs.open_run import OpenRun, find_job
 from longshore.config.secrets import hide_secrets, hide_words, looks_secret, mask_secrets, secret_spans
 from longshore.contract.capabilities import AllocationReader
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError, RunUnreadableError
@@ -35,6 +34,7 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow import Allocation, JobSettings, Request
 from longshore.model.workflow_lines import StoredJob
 from longshore.reports.attempts import attempts_of
+from longshore.rundir.job_table import JobTable
 from longshore.sites.inherited_environment import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition
 from longshore.system.room import bounded_umask

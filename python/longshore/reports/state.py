@@ -11,11 +11,11 @@ from msgspec import structs
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import HoldRules
 from longshore.contract.service import Unreachable
-from longshore.engine.journal.chain import first_event, measure_lives
-from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.report import FINAL_LABEL, RunReport, Snapshot
 from longshore.model.states import JobState
 from longshore.model.wording import count_noun, format_moment
+from longshore.rundir.journal import first_event, measure_lives
+from longshore.rundir.liveness import find_stall_start
 from longshore.rundir.submissions import read_job_maps
 from longshore.system.room import describe_full_disk
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from longshore.app.runs.open_run import OpenRun, is_missing, map_read_errors
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import check_workflow
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.reports.state import is_current, is_over, report_of_snapshot
+from longshore.rundir.job_table import check_workflow
 from longshore.rundir.run_directory import read_snapshot
 
 

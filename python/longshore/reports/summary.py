@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Final
 
 from longshore.contract.executor import WaitReasons
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.event import Ended, Lost
 from longshore.model.measurements import quantile
 from longshore.model.report import (
@@ -27,6 +26,7 @@ from longshore.model.workflow import largest_memory
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.failures import FailedJobs
 from longshore.reports.state import RunStatus
+from longshore.rundir.job_table import JobTable
 
 _MAX_RUNNING: Final = 5
 """Running jobs listed by name."""

@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import LongshoreError
 from longshore.model.workflow import Barrier
 from longshore.reports.attempts import AttemptCollector
 from longshore.rundir.histories import read_history
+from longshore.rundir.job_table import JobTable
 
 _UNKNOWN_SPREAD: Final = 1.0
 """Standard deviation of the logarithm of a label's run times where only other labels are known, beside `UNSEEN`."""

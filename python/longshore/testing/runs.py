@@ -10,12 +10,12 @@ from typing import Any
 from longshore import __version__
 from longshore.contract.service import Context, RenderedFile, RunPaths, Site
 from longshore.engine import settings as engine_settings
-from longshore.engine.journal.journal import Journal
 from longshore.model.event import FORMAT, Life
 from longshore.model.submission import MANIFEST_FORMAT, Manifest, RunIdentity
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.journal import Journal
 from longshore.rundir.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 from longshore.rundir.submissions import create_manifest, take_manifest, write_job_map
 from longshore.system.atomic import create_file

@@ -13,9 +13,7 @@ from tests.depth import examples
 from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.executor import Limits
-from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.job_codes import JobCode
@@ -26,6 +24,8 @@ from longshore.model.states import Cause
 from longshore.model.workflow import Request
 from longshore.reports.attempts import attempts_of
 from longshore.reports.explain import JobReplay
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longshore.engine.policy.output_rules import judge_outputs, parse_findings, parse_stamps
+from longshore.engine.policy.output_rules import judge_outputs
 from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.states import Cause
 from longshore.model.workflow import OutputCheck
+from longshore.rundir.batch_records import parse_findings, parse_stamps
 
 PATHS = ("/a", "/b", "/c", "/d", "/e")
 MISSING, STALE, EMPTY = OutputState

@@ -8,11 +8,11 @@ import pytest
 
 from longshore.contract.service import RunPaths
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir.batch_tags import life_of_tag, tag_prefix
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.batch_records import life_of_tag, tag_prefix
+from longshore.rundir.job_table import JobTable
 from longshore.system.atomic import create_file
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.journal_lines import lines_of
 
-from longshore.engine.run.check_records import check_record_lines
+from longshore.rundir.check_records import check_record_lines
 
 PATH = Path("keeper/0001.1.jsonl")
 RECORDS = ({"r": "keeper", "v": 2, "pid": 7}, {"r": "got", "b": "t", "m": [[1, 1]]}, {"r": "closed"})

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.journal.journal import Journal
 from longshore.engine.launch.new_life import refuse_if_alive, wait_for_life
-from longshore.engine.rundir.engine_lock import lock_run, read_holder
-from longshore.engine.rundir.liveness import is_engine_alive
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import FORMAT, Life
+from longshore.rundir.journal import Journal
+from longshore.rundir.liveness import is_engine_alive, lock_run, read_holder
 from longshore.services.local.service import LocalService
 from longshore.system.folder import make_folders
 from longshore.testing.runs import write_run

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.state.apply_event import apply_event
@@ -16,6 +15,7 @@ from longshore.model.event import Ended, Submitting
 from longshore.model.measurements import AttemptUsage
 from longshore.model.states import JobState
 from longshore.rundir.histories import add_to_history, history_folder, read_history
+from longshore.rundir.job_table import JobTable
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

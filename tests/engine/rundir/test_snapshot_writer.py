@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.snapshot_writer import SnapshotWriter
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.event import FORMAT, Life, Lost
 from longshore.model.report import Snapshot
 from longshore.model.states import JobState
+from longshore.rundir.journal import Journal
 from longshore.rundir.run_directory import read_snapshot
 from longshore.testing.fakes import FakeClock
 

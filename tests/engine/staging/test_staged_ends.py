@@ -9,13 +9,13 @@ import pytest
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.model.event import Ended
 from longshore.model.states import Cause, JobState
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, JobRules, JobSettings, StagingRules, Workflow
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import new_identity, write_run_directory

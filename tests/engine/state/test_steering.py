@@ -16,8 +16,6 @@ from tests.engine.states import codes, run_job
 
 from longshore.engine.policy.change_request import SETTABLE_KEYS, change_request
 from longshore.engine.run.intervention_events import make_intervention_events
-from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
@@ -28,6 +26,8 @@ from longshore.model.event import Ended, Failed, Restarted, Retry, Started, Stee
 from longshore.model.json_lines import encode_line
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import MIB, Request
+from longshore.rundir.interventions import InterventionRecord, write_intervention
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
 from longshore.testing.fakes import AttemptOutcome, SubmitReply
 from longshore.testing.runs import write_run

@@ -10,7 +10,6 @@ import msgspec
 from tests.services.htcondor.rendering import job, rendered
 
 from longshore.contract.service import Context, RestartChanges, RunPaths, Site
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.event import Event
@@ -18,6 +17,7 @@ from longshore.model.submission import RunIdentity
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import MANIFESTS_SINCE, write_card
 from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, take_manifest, write_job_map
 from longshore.services.htcondor.control.restart import plan_restart

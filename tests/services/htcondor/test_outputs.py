@@ -11,7 +11,6 @@ from tests.services.htcondor.rendering import ROOT, context
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import read_header
 from longshore.model.event import FORMAT, AttemptSucceeded, Ended, Life, OutputFinding, OutputState
 from longshore.model.states import Cause, JobState
 from longshore.model.submission import RunIdentity, Submission
@@ -20,6 +19,7 @@ from longshore.model.workflow import Job, JobRules, JobSettings, OutputCheck, Wo
 from longshore.model.workflow_lines import workflow_lines
 from longshore.reports.explain import explain_job
 from longshore.reports.report import report_run
+from longshore.rundir.job_table import read_header
 from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource

@@ -5,10 +5,9 @@ from __future__ import annotations
 from tests.services.local.processes import NOBODY, Inbox, is_gone, up_of, write_records
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal
-from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.model.event import FORMAT, Life, Lost
 from longshore.model.submission import Manifest
+from longshore.rundir.journal import Journal, first_life_of_workflow
 from longshore.rundir.submissions import create_manifest, write_job_map
 from longshore.services.local.keeper_client import LocalClient
 from longshore.system.host import boot_id

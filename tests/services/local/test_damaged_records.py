@@ -12,8 +12,8 @@ import pytest
 from tests.services.local.processes import Inbox, is_gone, kill_guard, kill_keeper, member
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal
 from longshore.model.event import Ended, Life, Lost
+from longshore.rundir.journal import Journal
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile, keepers_elsewhere
 from longshore.system.host import boot_id, host_name

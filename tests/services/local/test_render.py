@@ -16,10 +16,10 @@ import pytest
 from longshore.config.plugins import shipped_path, template_texts
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import write_rendered
 from longshore.services.local import render
 from longshore.services.local.executor import LocalExecutor

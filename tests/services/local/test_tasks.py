@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from longshore.contract.service import RestartChanges
-from longshore.engine.journal.read_journal import read_events
 from longshore.jobs.scripts import join_commands
 from longshore.model.event import Ended
 from longshore.model.states import JobState
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Backoff, Job, JobRules, JobSettings, Workflow
+from longshore.rundir.journal import read_events
 from longshore.services.local.service import LocalService
 from longshore.testing.conformance.service import ServiceTestCase
 

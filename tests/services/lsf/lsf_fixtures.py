@@ -12,7 +12,7 @@ from tests.command import Cli
 from tests.services.lsf.lsf_site import LsfSite, make_programs
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.engine_lock import kill_local_engine
+from longshore.rundir.liveness import kill_local_engine
 
 
 @pytest.fixture

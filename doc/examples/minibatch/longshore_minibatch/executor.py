@@ -25,9 +25,9 @@ from longshore.contract.executor import (
 )
 from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import BatchFiles
-from longshore.engine.rundir.batch_tags import tags_of_workflow
 from longshore.model.event import Ended, Lost, Started
 from longshore.model.states import Cause
+from longshore.rundir.batch_records import tags_of_workflow
 from longshore_minibatch.client import MinibatchClient
 
 TEMPLATE = PurePosixPath("wms", "batch.sh.j2")

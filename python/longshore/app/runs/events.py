@@ -14,10 +14,6 @@ import msgspec
 from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
 from longshore.contract.capabilities import journal_is_complete
 from longshore.contract.service import Mark, StaleMarkError, Unreachable
-from longshore.engine.journal.chain import lives
-from longshore.engine.journal.event_chunks import EventChunks
-from longshore.engine.journal.read_journal import read_blocks, read_since
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import (
     DECODE_ERRORS,
     LongshoreError,
@@ -31,6 +27,8 @@ from longshore.model.json_lines import encode_line
 from longshore.model.report import DamagedError
 from longshore.model.tasks import collection_paused
 from longshore.model.workflow import Request
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import EventChunks, lives, read_blocks, read_since
 
 POLL_S: Final = 0.2
 """Shortest pause once a run has been followed for some seconds."""

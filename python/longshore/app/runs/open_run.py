@@ -23,7 +23,6 @@ from longshore.config.service_lookup import (
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring, log_locator
 from longshore.contract.service import EventSource, Mark, RunPaths, RunSearch, Unreachable, WmsService, log_path
 from longshore.engine.run.service_capabilities import event_source, is_alive
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import (
     DECODE_ERRORS,
     FilesError,
@@ -40,15 +39,16 @@ from longshore.model.wording import NAME_LIKENESS, did_you_mean
 from longshore.rundir.archive_names import archive_suffix, is_archive
 from longshore.rundir.archived_runs import unpack_archive
 from longshore.rundir.find_run import find_run, run_reference
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import RegistryEntry, registered_path, write_entry
 from longshore.rundir.run_directory import is_own_run, mirror_of, read_card, read_mirror, shown_directory
 from longshore.rundir.submissions import is_card_damaged, with_newest_counts
 from longshore.system.room import CLOSED_ERRORS, closed_hint
 
 if TYPE_CHECKING:
-    from longshore.engine.journal.survey import JournalSurvey
     from longshore.engine.state.run_state import RunState
     from longshore.model.report import Damage
+    from longshore.rundir.journal_damage import JournalSurvey
 
 
 def current_run(run: RunPaths) -> RunPaths:
@@ -160,7 +160,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def survey(self) -> JournalSurvey:
         """Damage of the journal and its consequences; the first use reads the whole journal."""
-        from longshore.engine.journal.survey import JournalSurvey, survey_journal
+        from longshore.rundir.journal_damage import JournalSurvey, survey_journal
 
         survey = survey_journal(self.run.journal)
         if not survey.damages and (lost := self.find_lost_lives()):
@@ -171,7 +171,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def record_damages(self) -> Sequence[Damage]:
         """Damages of keepers', batch and end records that a new engine relies on; the first use reads these records."""
-        from longshore.engine.run.check_records import find_batch_damages, find_keeper_damages
+        from longshore.rundir.check_records import find_batch_damages, find_keeper_damages
 
         return (*find_keeper_damages(self.run), *find_batch_damages(self.run))
 
@@ -199,7 +199,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def find_unknown_jobs(self, state: RunState) -> frozenset[int]:
         """Return the jobs whose state is not known, after a replay, because of the damages that readers have met."""
-        from longshore.engine.journal.survey import find_unknown_jobs
+        from longshore.engine.rundir.replay import find_unknown_jobs
 
         met = any(damage is not self.card_damage for damage in self.damages)
         return find_unknown_jobs(state, self.survey) if met else frozenset()
@@ -215,7 +215,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def find_lost_lives(self) -> Damage | None:
         """Return what the journal of a dead engine lacks by what other files know; ``None`` if it lacks nothing."""
-        from longshore.engine.run.lost_journal import find_lost_lives
+        from longshore.rundir.journal_damage import find_lost_lives
 
         lost = find_lost_lives(self.run)
         if lost is None:

@@ -10,16 +10,14 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.job_wrapper import read_end_record
-from longshore.engine.journal.chain import END_SEAL, LifeExtent, first_event, measure_lives, read_end_seal
-from longshore.engine.journal.read_journal import read_life
-from longshore.engine.run.check_records import end_record_paths
-from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import Ended, Event, Finished, Lost, Started, Submitting, decode_events
 from longshore.model.report import Damage
 from longshore.model.wording import count_noun
+from longshore.rundir.batch_records import life_of_tag, read_end_record
+from longshore.rundir.check_records import end_record_paths
 from longshore.rundir.find_run import hint_reference
+from longshore.rundir.journal import END_SEAL, LifeExtent, first_event, measure_lives, read_end_seal, read_life
 from longshore.system.host import boot_id
 from longshore.system.reading import read_file
 

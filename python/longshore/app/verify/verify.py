@@ -24,23 +24,21 @@ from longshore.app.verify.run_end import (
     note_missing_starts,
 )
 from longshore.contract.service import RunPaths
-from longshore.engine.job_wrapper import FENCE_MARKS, is_complete
-from longshore.engine.journal.chain import LATER_UNKNOWN, life_path, measure_lives
-from longshore.engine.journal.late import read_late_lines
-from longshore.engine.journal.read_journal import read_life
-from longshore.engine.run.check_records import (
+from longshore.errors import LongshoreError, RunUnreadableError
+from longshore.model.report import Damage, DamagedError
+from longshore.model.submission import Manifest, is_source
+from longshore.progress import Progress
+from longshore.rundir.batch_records import FENCE_MARKS, is_complete
+from longshore.rundir.check_records import (
     check_batch_record,
     check_end_record,
     check_record,
     check_record_lines,
     is_of_this_boot,
 )
-from longshore.engine.run.lost_journal import accepted_submissions, find_lost_manifests
-from longshore.engine.rundir.job_table import JobTable
-from longshore.errors import LongshoreError, RunUnreadableError
-from longshore.model.report import Damage, DamagedError
-from longshore.model.submission import Manifest, is_source
-from longshore.progress import Progress
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import LATER_UNKNOWN, life_path, measure_lives, read_late_lines, read_life
+from longshore.rundir.journal_damage import accepted_submissions, find_lost_manifests
 from longshore.rundir.run_directory import MANIFESTS_SINCE, read_snapshot
 from longshore.rundir.submissions import (
     find_changed_files,

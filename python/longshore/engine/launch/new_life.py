@@ -8,15 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.journal.chain import first_event, life_path, lives
-from longshore.engine.journal.journal import newest_life
-from longshore.engine.rundir.engine_lock import has_local_engine, read_holder
-from longshore.engine.rundir.liveness import find_stall_start
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.event import Life
 from longshore.model.report import Snapshot
 from longshore.model.states import TERMINAL_STATES, JobState
 from longshore.rundir.find_run import hint_reference
+from longshore.rundir.journal import first_event, life_path, lives, newest_life
+from longshore.rundir.liveness import find_stall_start, has_local_engine, read_holder
 from longshore.rundir.run_directory import read_snapshot, user_name_of
 from longshore.system.detached import start_detached, start_from_standby
 from longshore.system.host import host_name

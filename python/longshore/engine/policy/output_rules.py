@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
+from longshore.model.event import Ended, OutputFinding, OutputState
 from longshore.model.states import Cause
 from longshore.model.workflow import OutputCheck
 
@@ -21,36 +21,6 @@ _WORDS: Final = {
 }
 _MAX_NAMED: Final = 3
 """Outputs that a reason names."""
-
-
-def parse_findings(text: str) -> tuple[OutputFinding, ...]:
-    """Parse the findings of a wrapper, such as ``0 missing 2 stale``.
-
-    Raises
-    ------
-    ValueError
-        The text has another format.
-    """
-    words = text.split()
-    pairs = zip(words[::2], words[1::2], strict=True)
-    return tuple(OutputFinding(int(number), OutputState(state)) for number, state in pairs)
-
-
-def parse_stamps(text: str) -> tuple[FileStamp, ...]:
-    """Parse the stamps of a wrapper: size, and seconds with nine decimals, per output.
-
-    Raises
-    ------
-    ValueError
-        The text has another format.
-    """
-    words = text.split()
-    return tuple(FileStamp(int(size), _nanoseconds(time)) for size, time in zip(words[::2], words[1::2], strict=True))
-
-
-def _nanoseconds(time: str) -> int:
-    seconds, _, fraction = time.partition(".")
-    return int(seconds) * 10**9 + int(fraction[:9].ljust(9, "0"))
 
 
 def judge_outputs(end: Ended, check: OutputCheck, paths: Sequence[str]) -> Ended:

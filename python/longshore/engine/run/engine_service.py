@@ -43,19 +43,6 @@ from longshore.contract.service import (
     Unreachable,
     WmsService,
 )
-from longshore.engine.journal.chain import lives
-from longshore.engine.journal.journal import count_fruitless_lives
-from longshore.engine.journal.read_journal import read_events, read_since
-from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
-from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
-from longshore.engine.rundir.interventions import (
-    InterventionKind,
-    InterventionRecord,
-    discard_interventions,
-    is_refused,
-    write_intervention,
-)
-from longshore.engine.rundir.liveness import is_engine_alive, last_log_line
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
@@ -63,6 +50,16 @@ from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Request
 from longshore.rundir.find_run import hint_reference, run_of_this_job
+from longshore.rundir.interventions import (
+    InterventionKind,
+    InterventionRecord,
+    discard_interventions,
+    is_refused,
+    write_intervention,
+)
+from longshore.rundir.journal import count_fruitless_lives, lives, read_events, read_since
+from longshore.rundir.journal_damage import refuse_if_lives_lost, refuse_lost_manifest
+from longshore.rundir.liveness import is_engine_alive, kill_local_engine, last_log_line, lock_run
 from longshore.rundir.run_directory import Access, read_card, read_snapshot, require_access
 from longshore.rundir.submissions import refuse_changed_files
 from longshore.system.atomic import sync_file
@@ -275,7 +272,7 @@ class EngineService(
         # Only the engine's own process imports the engine; a command that asks for a status does not.
         from longshore.engine.run.first_report import start_first_report
         from longshore.engine.run.loop import Engine, Superseded
-        from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
+        from longshore.rundir.notices import start_notifier, wait_for_notifier
         from longshore.system.room import bounded_umask
 
         require_access(run, Access.ACT)
@@ -345,9 +342,9 @@ class EngineService(
         """Import what `drive` imports; an engine on standby does so before there is a run."""
         import longshore.engine.run.first_report
         import longshore.engine.run.loop
-        import longshore.engine.run.notifier_process
-        import longshore.engine.rundir.workflow_check
         import longshore.jobs.commands
+        import longshore.rundir.job_table
+        import longshore.rundir.notices
         import longshore.system.room  # noqa: F401
 
         self.executor({})

@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import lives
+from longshore.rundir.journal import lives
 
 _LEAST_B: Final = 16 * 2**20
 """Size of a journal of 30,000 to 50,000 jobs, of which a first report takes 0.6 s."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from longshore.engine.rundir.interventions import InterventionRecord
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import make_set_events
 from longshore.model.event import Deleted, Event, Restarted, Steer
 from longshore.model.workflow import Request
+from longshore.rundir.interventions import InterventionRecord
+from longshore.rundir.job_table import JobTable
 
 
 def make_intervention_events(

@@ -24,7 +24,7 @@ from longshore.engine.policy.success_rules import (
     may_succeed,
     needs_log,
 )
-from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.log_locator import job_log_path
 from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError, RunUnreadableError
 from longshore.jobs.scripts import count_done_tasks, records_tasks, task_record_path
@@ -32,6 +32,7 @@ from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.states import Cause
 from longshore.model.values import RegexError, compile_regex
 from longshore.model.workflow import KeepPolicy, OutputCheck
+from longshore.rundir.job_table import JobTable
 from longshore.system.folder import remove_file, sync_folder
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_stream, read_file
@@ -176,7 +177,7 @@ class EndJudge:
         )
 
     def _log_path(self, end: Ended) -> Path:
-        return self._run.root / self._jobs.log_path(end.j, self._jobs[end.j], end.a)
+        return self._run.root / job_log_path(self._jobs, end.j, self._jobs[end.j], end.a)
 
     def _required_files(self, job: int, text: str) -> Sequence[str]:
         """Return the absolute paths that ``successIf.file`` requires; none where it cannot be filled in."""

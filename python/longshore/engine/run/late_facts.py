@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from longshore.contract.executor import Executor
-from longshore.engine.journal.journal import Journal
-from longshore.engine.journal.late import LateJournal
 from longshore.engine.run.executor_capabilities import awaited_facts, discard_ends, take_facts, wait_for_news
 from longshore.engine.rundir.runtime_history import RuntimeHistory
+from longshore.rundir.journal import Journal, LateJournal
 from longshore.system.host import Clock
 
 COLLECT_S: Final = 10.0

@@ -26,8 +26,6 @@ from longshore.contract.executor import (
     Urgency,
 )
 from longshore.contract.service import Mark, RunPaths, Unreachable
-from longshore.engine.journal.journal import Journal, next_life
-from longshore.engine.journal.read_journal import read_events
 from longshore.engine.policy.fast_failures import FastFailures
 from longshore.engine.run.executor_capabilities import (
     awaited_facts,
@@ -49,9 +47,6 @@ from longshore.engine.run.late_facts import LateFactCollector
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.run.reused_results import make_reuse_events
-from longshore.engine.rundir.batch_tags import tag_prefix
-from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.outer_job import read_outer_job
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.runtime_history import RuntimeHistory
@@ -92,6 +87,10 @@ from longshore.model.event import (
 from longshore.model.report import Snapshot
 from longshore.model.states import Cause, JobState
 from longshore.model.wording import count_noun
+from longshore.rundir.batch_records import tag_prefix
+from longshore.rundir.interventions import InterventionRecord, read_interventions
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import Journal, next_life, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission, read_changed_jobs
 from longshore.system.folder import make_folders, remove_file

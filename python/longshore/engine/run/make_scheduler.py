@@ -10,7 +10,6 @@ import msgspec
 from longshore.contract.executor import Executor, JobPacking
 from longshore.engine.policy.retry import limit_first_request, make_retry_rules
 from longshore.engine.run.executor_capabilities import max_batch_for, probe_resources
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
@@ -19,6 +18,7 @@ from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.run_state import RunState
 from longshore.model.workflow import JobSettings, shared_parts_key
+from longshore.rundir.job_table import JobTable
 
 
 def make_scheduler(

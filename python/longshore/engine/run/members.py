@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from longshore.contract.executor import BatchMember
 from longshore.engine.policy.attempt_limits import make_attempt_limits
-from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.log_locator import job_log_path
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.jobs.commands import (
@@ -25,6 +25,7 @@ from longshore.jobs.commands import (
 )
 from longshore.jobs.scripts import TASKS_DONE_VARIABLE, task_record_path
 from longshore.model.workflow import OutputCheck, Request
+from longshore.rundir.job_table import JobTable
 
 
 class MemberBuilder:
@@ -89,7 +90,7 @@ class MemberBuilder:
             command=fill_command_attempt(command, attempt - 1),
             environment=environment,
             working_directory=folder,
-            log=self._jobs.log_path(job, job_record, attempt),
+            log=job_log_path(self._jobs, job, job_record, attempt),
             shared=self._shared_environment(job, request) if request == settings.request else {},
             limits=make_attempt_limits(settings.rules.bounds, request),
             outputs=tuple(self._jobs.checked_outputs(job, job_record)),

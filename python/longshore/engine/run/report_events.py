@@ -18,7 +18,6 @@ from longshore.contract.service import (
     StatusReport,
     Unreachable,
 )
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, JobCode
@@ -41,6 +40,7 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.states import TERMINAL_STATES, Cause, JobState
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
 
 _WAITING_STATES: Final = frozenset({JobState.UNREADY, JobState.READY})

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import Ended, Event, FileStamp, Submitted, Submitting
 from longshore.model.submission import REUSED_BATCH, REUSED_FROM, REUSED_JOBS, ReusedJobs
+from longshore.rundir.journal import first_life_of_workflow
 from longshore.system.reading import read_file
 
 

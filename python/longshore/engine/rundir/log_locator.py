@@ -12,10 +12,11 @@ import msgspec
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import RunPaths, file_name
-from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
 from longshore.jobs.commands import attempt_log_path
 from longshore.model.tasks import DataId
+from longshore.model.workflow_lines import StoredJob
+from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.submissions import earlier_workflows
 
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
@@ -94,3 +95,9 @@ class _EarlierFolder(msgspec.Struct, frozen=True):
     def path(self, number: int, name: str, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
         return attempt_log_path(self.template, number, name, self.label, attempt, tags=self.tags)
+
+
+def job_log_path(jobs: JobTable, job: int, stored: StoredJob, attempt: int) -> str:
+    """Return the path of an attempt's log, relative to the run directory."""
+    number = jobs.file_number(job, stored)
+    return attempt_log_path(jobs.header.log_folders, number, stored.name, jobs.label(job), attempt, tags=stored.tags)

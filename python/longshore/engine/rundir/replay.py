@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_events import apply_events
+from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
-from longshore.model.event import BriefEvent
+from longshore.model.event import BriefEvent, Event
 from longshore.model.tasks import Adjacency
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal_damage import JournalSurvey
 
 
 def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunState:
@@ -30,3 +32,23 @@ def replay(jobs: JobTable, events: Iterable[BriefEvent], part: Collection[int] |
     state = initial_state(jobs, part)
     apply_events(state, events)
     return state
+
+
+def find_unknown_jobs(state: RunState, survey: JournalSurvey) -> frozenset[int]:
+    """Return the jobs whose state is not known, after a replay of the intact part.
+
+    A job that was over keeps its state, unless a later event names it or the lost part may have restarted it.
+    """
+    if survey.may_restart:
+        return frozenset(range(state.size))
+    named = {job for event in survey.later for job in _jobs_of(event) if 0 <= job < state.size}
+    return frozenset(named | {job for job, code in enumerate(state.code) if code not in OVER})
+
+
+def _jobs_of(event: Event) -> Iterator[int]:
+    job: int | None = getattr(event, "j", None)
+    if job is not None:
+        yield job
+    jobs: Collection[int | tuple[int, int]] = getattr(event, "jobs", None) or ()
+    for each in jobs:
+        yield each if isinstance(each, int) else each[0]

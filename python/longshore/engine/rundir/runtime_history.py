@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.eta import LabelWork, estimate_rest_s
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
@@ -14,6 +13,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.event import AttemptFacts, Ended, add_facts
 from longshore.model.measurements import AttemptUsage, LabelHistory
 from longshore.rundir.histories import HistoryBusyError, add_to_history, history_folder, read_history
+from longshore.rundir.job_table import JobTable
 from longshore.system.host import Clock
 
 _INTERVAL_S: Final = 60.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.report import Snapshot
+from longshore.rundir.journal import Journal
 from longshore.rundir.run_directory import write_snapshot
 from longshore.system.host import Clock
 

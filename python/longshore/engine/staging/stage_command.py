@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from longshore.contract.service import Context, RenderedFile
-from longshore.engine.rundir.job_table import JobTable
 from longshore.graphs.wfformat import ROOT
 from longshore.jobs.commands import SHELL, command_argv, full_command, substitute_files
 from longshore.jobs.scripts import StageStep
@@ -20,6 +19,7 @@ from longshore.jobs.stage_table import ScratchLayout, stage_table, staged_output
 from longshore.model.tasks import Command, is_pattern, is_remote
 from longshore.model.workflow import JobSettings, StagingRules, SuccessIf, Workflow
 from longshore.model.workflow_lines import StoredJob
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import make_folders

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.log_locator import job_log_path
 from longshore.engine.staging.stage_command import StageCommands, is_staged, record_path
 from longshore.errors import DECODE_ERRORS
 from longshore.model.event import Ended, StagedFiles
@@ -20,6 +20,7 @@ from longshore.model.states import Cause
 from longshore.model.tasks import is_pattern, is_remote
 from longshore.model.workflow import OutputCheck
 from longshore.model.workflow_lines import StoredJob
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
 from longshore.system.folder import move, remove_file, remove_tree
 from longshore.system.reading import open_stream, read_file
@@ -160,7 +161,7 @@ class StagedEnds:
     def _message(self, end: Ended, stored: StoredJob) -> str:
         """Return what the program says of a failed transfer at the end of the log, behind what its command said."""
         try:
-            with open_stream(self._run.root / self._jobs.log_path(end.j, stored, end.a)) as file:
+            with open_stream(self._run.root / job_log_path(self._jobs, end.j, stored, end.a)) as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - _LOG_TAIL_B))
                 text = file.read(_LOG_TAIL_B).decode("utf-8", "replace")

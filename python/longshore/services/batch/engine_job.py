@@ -13,11 +13,11 @@ import msgspec
 from longshore.config.quantities import parse_walltime
 from longshore.contract.executor import Batch
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.journal.chain import life_path, lives
-from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import DECODE_ERRORS, ConfigError, SubmissionRefusedError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Request
+from longshore.rundir.journal import life_path, lives
+from longshore.rundir.liveness import last_log_line
 from longshore.rundir.run_directory import read_card, read_snapshot
 from longshore.rundir.submissions import submission_paths
 from longshore.services.batch.client import BatchClient

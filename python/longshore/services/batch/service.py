@@ -28,7 +28,6 @@ from longshore.contract.service import (
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.launch.engine_command import engine_command
 from longshore.engine.run.engine_service import EngineService
-from longshore.engine.rundir.engine_lock import lock_run
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.engine.staging.check_staging import check_staging, refuse_transfer
@@ -39,6 +38,7 @@ from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Allocation, Job, JobSettings
 from longshore.rundir.find_run import hint_reference
+from longshore.rundir.liveness import lock_run
 from longshore.rundir.run_directory import read_card, read_submitting
 from longshore.services.batch.check import (
     batch_of,

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import CancelOutcome, JobStatus, RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import DECODE_ERRORS, SubmissionRefusedError
 from longshore.keeper.protocol import RUN_VARIABLE, run_token
 from longshore.model.states import JobState
+from longshore.rundir.job_table import JobTable
 from longshore.services.bps.workflow import ATTEMPT_WORD, RECORDS
 from longshore.system.atomic import write_atomically
 from longshore.system.folder import make_folders

@@ -9,7 +9,7 @@ from typing import Final
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
+from longshore.rundir.job_table import JobTable
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.render import log_names
 from longshore.services.htcondor.submission_record import newest_folder

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.wording import format_moment
+from longshore.rundir.job_table import JobTable
 from longshore.services.htcondor.codes import JobStatusCode
 from longshore.services.htcondor.events.dag_jobs import NamedNodes
 from longshore.services.htcondor.events.dagman_end import DagmanEnd

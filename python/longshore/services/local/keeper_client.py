@@ -12,10 +12,6 @@ from typing import Final, cast
 
 from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.contract.service import RUN_FOLDER_VARIABLE, RunPaths
-from longshore.engine.journal.chain import first_event, life_path
-from longshore.engine.journal.read_journal import first_life_of_workflow
-from longshore.engine.run.check_records import newest_acceptance
-from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.engine.rundir.outer_job import OUTER_VARIABLE
 from longshore.errors import RunUnreadableError
 from longshore.keeper.program.kernel import become_subreaper
@@ -36,6 +32,9 @@ from longshore.keeper.protocol import (
     start_event,
 )
 from longshore.model.event import Lost
+from longshore.rundir.batch_records import life_of_tag
+from longshore.rundir.check_records import newest_acceptance
+from longshore.rundir.journal import first_event, first_life_of_workflow, life_path
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder

@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.contract.executor import AttemptId
-from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import DECODE_ERRORS
 from longshore.keeper.protocol import (
     ClosedRecord,
@@ -35,6 +34,7 @@ from longshore.model.json_lines import (
     have_checksums,
 )
 from longshore.model.wording import count_noun
+from longshore.rundir.batch_records import life_of_tag
 from longshore.system.host import boot_id, host_name
 from longshore.system.reading import open_to_read
 from longshore.system.sharing import is_locked

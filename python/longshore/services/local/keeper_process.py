@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.chain import life_path
 from longshore.keeper.program import FILES, FOLDER, PROGRAM
 from longshore.keeper.scratch_folders import temporary_prefix
+from longshore.rundir.journal import life_path
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.system.atomic import write_atomically
 from longshore.system.files import files

@@ -55,10 +55,7 @@ from longshore.contract.service import (
     Unreachable,
     WmsService,
 )
-from longshore.engine.journal.read_journal import read_events as read_journal
 from longshore.engine.run.service_capabilities import event_source, is_alive
-from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
@@ -69,6 +66,9 @@ from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.tasks import Command, Dag
 from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow, total_request
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import read_events as read_journal
+from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.run_directory import read_card, write_card
 from longshore.system.atomic import create_file
 from longshore.testing.conformance.executor import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.engine.job_wrapper import EndRecord
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.model.event import Failed, Retry
 from longshore.model.states import Cause
+from longshore.rundir.batch_records import EndRecord
 from longshore.services.batch.executor.ends import classify_end
 from longshore.services.batch.jobs import AccountRow, TaskId
 from longshore.services.slurm.dialect import SlurmDialect

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import Unreachable
-from longshore.engine.job_wrapper import EndRecord
 from longshore.model.event import AttemptFacts
+from longshore.rundir.batch_records import EndRecord
 from longshore.services.batch.client import AccountingAnswer, BatchClient
 from longshore.services.batch.executor.ends import (
     INTERVAL_S,

@@ -16,12 +16,12 @@ from tests.waiting import eventually
 
 from longshore.config.plugins import shipped_path
 from longshore.contract.service import RunPaths
-from longshore.engine.job_wrapper import LEASE_S, WRAPPER
-from longshore.engine.run.check_records import find_batch_damages
-from longshore.engine.rundir.given_up import MARGIN_S, GivenUp, describe_copy, mark_path, read_marks
+from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
 from longshore.model.event import Ended, Lost
 from longshore.model.states import Cause
+from longshore.rundir.batch_records import LEASE_S, MARGIN_S, GivenUp, describe_copy, mark_path, read_marks
+from longshore.rundir.check_records import find_batch_damages
 from longshore.services.batch.answers import parse_time
 from longshore.services.batch.client import PollSchedule
 from longshore.services.batch.executor.copies import BootTimes, CopyWatch, LeaseWatch

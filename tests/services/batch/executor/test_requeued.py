@@ -20,10 +20,10 @@ from tests.services.scripts import member as batch_member
 
 from longshore.config.plugins import shipped_path
 from longshore.contract.service import RunPaths
-from longshore.engine.job_wrapper import REQUEUED, RUN_ONCE, WRAPPER
-from longshore.engine.rundir.given_up import read_marks
+from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.event import Ended, Lost
 from longshore.model.states import Cause
+from longshore.rundir.batch_records import REQUEUED, RUN_ONCE, read_marks
 from longshore.services.batch.client import PollSchedule
 from longshore.services.batch.executor.copies import CopyWatch
 from longshore.services.batch.executor.ends import EndGatherer

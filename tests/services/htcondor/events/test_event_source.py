@@ -13,7 +13,6 @@ import pytest
 from tests.disk import room_for
 
 from longshore.contract.service import RunPaths, StaleMarkError, Unreachable
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.event import (
@@ -33,6 +32,7 @@ from longshore.model.states import JobState
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobGroup, JobSettings, Ordering, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_waiting
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dagman_end import DagmanEnd

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import Unreachable
-from longshore.engine.job_wrapper import FENCED, REQUEUED, RUN_ONCE, UNREADY, EndRecord, signal_in
 from longshore.model.event import AttemptFacts, Ended, Lost
 from longshore.model.states import Cause
 from longshore.model.wording import signal_name
+from longshore.rundir.batch_records import FENCED, REQUEUED, RUN_ONCE, UNREADY, EndRecord, signal_in
 from longshore.services.batch.client import AccountingAnswer, BatchClient, PollSchedule
 from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.executor.copies import CopyWatch

@@ -31,10 +31,10 @@ from longshore.contract.executor import (
     Urgency,
 )
 from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
-from longshore.engine.rundir.batch_tags import tags_of_workflow
 from longshore.errors import ConfigError
 from longshore.model.event import AttemptFacts, Ended, Lost
 from longshore.model.wording import count_noun
+from longshore.rundir.batch_records import tags_of_workflow
 from longshore.services.batch.client import BatchClient, CallPace, PendingCommand, PendingCommands, poll_schedule
 from longshore.services.batch.executor.copies import BootTimes, CopyWatch
 from longshore.services.batch.executor.ends import EndGatherer, FactCollector, classify_end

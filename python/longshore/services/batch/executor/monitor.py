@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from longshore.contract.executor import MemberEvent, WaitReasons
-from longshore.engine.job_wrapper import EndRecord
 from longshore.model.event import Ended, Lost, Started
+from longshore.rundir.batch_records import EndRecord
 from longshore.services.batch.client import PollSchedule
 from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.jobs import QueuePhase, QueueRow, TaskId, find_row

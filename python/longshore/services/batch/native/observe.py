@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.job_wrapper import EndRecord
 from longshore.errors import DECODE_ERRORS
 from longshore.model.event import Deleted, Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
 from longshore.model.states import Cause
 from longshore.model.workflow import Request
+from longshore.rundir.batch_records import EndRecord
 from longshore.rundir.run_directory import read_cached, write_cached
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.executor.ends import classify_end

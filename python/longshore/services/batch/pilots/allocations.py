@@ -27,10 +27,10 @@ from longshore.contract.executor import (
 from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.run.executor_capabilities import discard_ends, free_submissions, max_batch_for
-from longshore.engine.rundir.batch_tags import tag_prefix
 from longshore.model.event import Ended, Lost, Started
 from longshore.model.states import Cause
 from longshore.model.workflow import Request
+from longshore.rundir.batch_records import tag_prefix
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import submission_paths
 from longshore.services.batch.dialect import HostLauncher, NodeLauncher

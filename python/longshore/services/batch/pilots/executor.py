@@ -24,13 +24,12 @@ from longshore.contract.executor import (
     WaitReasons,
 )
 from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
-from longshore.engine.journal.chain import life_path
-from longshore.engine.journal.read_journal import first_life_of_workflow
-from longshore.engine.run.check_records import newest_acceptance
-from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.keeper.protocol import run_token
 from longshore.model.event import Started
 from longshore.model.wording import count_noun
+from longshore.rundir.batch_records import life_of_tag
+from longshore.rundir.check_records import newest_acceptance
+from longshore.rundir.journal import first_life_of_workflow, life_path
 from longshore.services.batch.pilots.allocations import AllocationNews, AllocationSource, PilotSettings
 from longshore.services.batch.pilots.fleet import Fleet
 from longshore.services.batch.pilots.pool import PilotPool, plan_handouts, plan_returns, share_of, wanted_allocations

@@ -12,7 +12,6 @@ import msgspec
 
 from longshore.contract.service import RestartChanges, RunPaths
 from longshore.engine.policy.change_request import change_request
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER, JobCode
@@ -24,6 +23,7 @@ from longshore.jobs.commands import full_command, names_attempt
 from longshore.model.event import Ended, Event, Restarted, Steer
 from longshore.model.states import Cause
 from longshore.model.workflow import MIB, JobSettings, Request
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import read_changed_jobs
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.control.interventions import selected_jobs

@@ -17,10 +17,7 @@ import msgspec
 
 from longshore.contract.executor import WaitReasons
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
-from longshore.engine.journal.chain import first_event, life_path
-from longshore.engine.journal.read_journal import read_since
 from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
-from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
@@ -31,6 +28,8 @@ from longshore.model.json_lines import encode_line
 from longshore.model.states import JobState
 from longshore.model.submission import REUSED_BATCH
 from longshore.model.tasks import collection_paused
+from longshore.rundir.job_table import JobTable
+from longshore.rundir.journal import first_event, life_path, read_since
 from longshore.rundir.run_directory import is_own_run, write_waiting
 from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end

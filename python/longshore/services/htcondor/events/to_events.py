@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.engine.policy.output_rules import judge_outputs, parse_findings
+from longshore.engine.policy.output_rules import judge_outputs
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
 from longshore.errors import RunUnreadableError
 from longshore.model.event import (
@@ -36,6 +36,7 @@ from longshore.model.event import (
 )
 from longshore.model.states import Cause
 from longshore.model.workflow import OutputCheck, Request
+from longshore.rundir.batch_records import parse_findings
 from longshore.services.htcondor.codes import EventType
 from longshore.services.htcondor.events import job_phases, parse_record
 from longshore.services.htcondor.events.dag_jobs import DagJobs, DagNodes, NodeRetries

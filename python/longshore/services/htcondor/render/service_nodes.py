@@ -11,8 +11,8 @@ import msgspec
 
 from longshore.config.quantities import parse_bool
 from longshore.contract.service import Context
-from longshore.engine.run.notifier_process import notifier_command
 from longshore.errors import ConfigError
+from longshore.rundir.notices import notifier_command
 from longshore.services.htcondor.render import quoting
 from longshore.services.htcondor.render.settings import getenv, run_value
 

@@ -15,7 +15,6 @@ import msgspec
 from longshore import __version__
 from longshore.contract.service import RunPaths
 from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import (
     FilesError,
     LongshoreError,
@@ -24,6 +23,7 @@ from longshore.errors import (
     UnreachableError,
 )
 from longshore.model.event import PLAIN_FORMAT, Life, Restarted, Steer
+from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission
 from longshore.services.htcondor.codes import FINAL_NODE

@@ -1,4 +1,4 @@
-"""The engine's lock: one engine per run and host; who holds it, and how an engine that hangs is killed."""
+"""Whether an engine has a run: its lock on this host or heartbeat elsewhere, its stalls, and its end by force."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.journal.journal import newest_life
 from longshore.errors import SubmissionRefusedError
-from longshore.system.atomic import write_atomically
+from longshore.model.report import Snapshot
+from longshore.rundir.journal import lives, newest_life
+from longshore.rundir.run_directory import is_own_run, read_snapshot
+from longshore.system.atomic import file_system_time, write_atomically
 from longshore.system.files import files
 from longshore.system.host import boot_id, host_name, process_command
 from longshore.system.processes import processes
-from longshore.system.reading import read_record
+from longshore.system.reading import open_stream, read_record
 from longshore.system.sharing import Lock, is_locked, take_lock
+
+# The lock: one engine per run and host.
+
 
 _LOCK_S: Final = 2.0
 """Time that an engine waits for its lock, which every reader takes for an instant."""
@@ -95,3 +100,57 @@ def kill_local_engine(run: RunPaths) -> bool:
     while has_local_engine(run) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return True
+
+
+# Life and stalls of the engine, wherever it is.
+
+
+_RECENT_S: Final = 60.0
+"""Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""
+
+
+def is_engine_alive(run: RunPaths) -> bool:
+    """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
+    return has_local_engine(run) or has_remote_heartbeat(run)
+
+
+def has_remote_heartbeat(run: RunPaths) -> bool:
+    """Return whether another host's engine wrote a snapshot a moment ago."""
+    snapshot = read_snapshot(run)
+    if snapshot is None or snapshot.finished or snapshot.host == host_name():
+        return False
+    life = newest_life(run.journal)
+    if life is not None and life.life > snapshot.life and life.host == host_name():
+        # The engine that has taken over since has not yet written a snapshot.
+        return False
+    # Both times are the file system's, so that no two clocks are compared. That takes a file, which is not written into
+    # the directory of another user: the difference of the clocks is small beside the limit.
+    try:
+        now = file_system_time(run.root, below=run.root) if is_own_run(run.root) else time.time()
+        age = now - files.stat(run.status).st_mtime
+    except OSError:
+        return True
+    return age < _RECENT_S
+
+
+def find_stall_start(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
+    """Return when this host's engine last wrote a snapshot, if a healthy one would have written one since.
+
+    The times are seconds since the epoch; ``None`` means that the engine is not overdue.
+    """
+    if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _RECENT_S:
+        return None
+    # An engine that has just begun has not yet written its first.
+    found = lives(run.journal)
+    return snapshot.at if found and found[-1][0] == snapshot.life else None
+
+
+def last_log_line(run: RunPaths) -> str:
+    """Return the last line of the engine's log."""
+    try:
+        with open_stream(run.engine_log) as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.disk import room_for
 
-from longshore.engine.journal.chain import life_path, lives
-from longshore.engine.journal.journal import Journal, count_fruitless_lives, next_life
-from longshore.engine.journal.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.event import FORMAT, Ended, Event, Finished, Life, LossAccepted, Lost, Seal, Sealed, Started
 from longshore.model.json_lines import encode_line
 from longshore.model.report import DamagedError
 from longshore.model.states import JobState
+from longshore.rundir.journal import Journal, count_fruitless_lives, life_path, lives, next_life, read_events
 
 
 def life_of(number: int, seal: Seal | None = None, *, version: int = FORMAT) -> Life:

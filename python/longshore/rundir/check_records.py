@@ -10,9 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.job_wrapper import FENCE_MARKS, is_complete, read_end_record
-from longshore.engine.journal.chain import first_event, lives, read_end_seal
-from longshore.engine.rundir.batch_tags import life_of_tag
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import ACCEPT_LOSS
 from longshore.model.json_lines import (
@@ -25,6 +22,8 @@ from longshore.model.json_lines import (
     is_intact,
 )
 from longshore.model.report import Damage
+from longshore.rundir.batch_records import FENCE_MARKS, is_complete, life_of_tag, read_end_record
+from longshore.rundir.journal import first_event, lives, read_end_seal
 from longshore.system.host import boot_id, host_name
 from longshore.system.reading import read_file
 

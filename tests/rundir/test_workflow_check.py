@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunUnreadableError
 from longshore.model.submission import RunIdentity
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import RUN_FORMAT, write_card
 from longshore.rundir.submissions import create_manifest, take_manifest
 

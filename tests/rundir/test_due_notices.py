@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.policy.due_notices import RunPhase, due_events, unsent
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
 from longshore.model.report import RunReport
 from longshore.model.states import JobState
+from longshore.rundir.notices import RunPhase, due_events, unsent
 
 START, FIRST, HOLD, STOPPED, END = NoticeEvent
 

@@ -9,12 +9,12 @@ from typing import Final
 import pytest
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir import job_table
-from longshore.engine.rundir.job_table import Column, JobTable, job_names, read_header
 from longshore.errors import RunUnreadableError
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Implementation, Job, JobGroup, JobSettings, Ordering, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
+from longshore.rundir import job_table
+from longshore.rundir.job_table import Column, JobTable, job_names, read_header
 from longshore.rundir.submissions import accept_changes, read_manifest
 from longshore.system.atomic import create_file
 from longshore.testing.runs import write_run

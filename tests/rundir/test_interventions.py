@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir import interventions
-from longshore.engine.rundir.interventions import (
+from longshore.errors import SubmissionRefusedError
+from longshore.rundir import interventions
+from longshore.rundir.interventions import (
     InterventionRecord,
     discard_interventions,
     read_interventions,
     write_intervention,
 )
-from longshore.errors import SubmissionRefusedError
 
 
 def test_nobody_ordered_anything(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_order_that_cannot_be_written_says_why(
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(tmp_path / "steer" / ".draft"))
 
-    monkeypatch.setattr("longshore.engine.rundir.interventions.write_atomically", fail)
+    monkeypatch.setattr("longshore.rundir.interventions.write_atomically", fail)
     with pytest.raises(SubmissionRefusedError, match=said) as caught:
         write_intervention(RunPaths(tmp_path), InterventionRecord(who="me", act="cancel"))
     assert f"no intervention can be written to '{tmp_path}': " in caught.value.message

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from longshore.contract.service import RunPaths
-from longshore.engine.run import notifier_process
-from longshore.engine.run.notifier_process import longest_notices_s, wait_for_notifier
-from longshore.engine.rundir.notice_log import NotifierLife, encode_notice_rules
 from longshore.model.notice import NoticeEvent, NoticeRule
+from longshore.rundir import notices as notifier_process
+from longshore.rundir.notices import NotifierLife, encode_notice_rules, longest_notices_s, wait_for_notifier
 from longshore.system.sharing import take_lock
 
 RULE = NoticeRule(name="mail", events=(NoticeEvent.START, NoticeEvent.END), command="true", timeout_s=600.0)

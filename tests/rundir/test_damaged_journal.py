@@ -11,13 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journal_lines import lines_of
 
-from longshore.engine.journal.chain import EndSeal, lives, read_end_seal, write_end_seal
-from longshore.engine.journal.journal import Journal, next_life
-from longshore.engine.journal.read_journal import read_events, read_since
-from longshore.engine.journal.survey import survey_journal
 from longshore.model.event import FORMAT, Ended, Event, Finished, Life, Started
 from longshore.model.report import DamagedError
 from longshore.model.states import JobState
+from longshore.rundir.journal import (
+    EndSeal,
+    Journal,
+    lives,
+    next_life,
+    read_end_seal,
+    read_events,
+    read_since,
+    write_end_seal,
+)
+from longshore.rundir.journal_damage import survey_journal
 
 
 def write_life(folder: Path, jobs: int, *, over: bool = False) -> None:

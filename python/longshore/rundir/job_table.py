@@ -1,4 +1,10 @@
-"""Job table: the jobs of ``workflow.jsonl`` as columns in memory, with whole records read from disk on demand."""
+"""Job table: the jobs of ``workflow.jsonl`` as columns in memory, with whole records read from disk on demand.
+
+The file is compared with its manifest, so that a changed command is never started, and no reader shows it. The whole
+file is hashed while it is read. Later, each record that is read again must still have the checksum that it had then: a
+file may change while its engine runs.
+
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,12 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from io import BytesIO
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -29,8 +37,87 @@ from longshore.model.workflow_lines import StoredJob, WorkflowHeader, decode_fil
 from longshore.rundir.submissions import hash_file, recorded_workflow, refuse_other_workflow, workflow_path
 from longshore.system.reading import full_stamp, open_stream, open_to_read
 
-if TYPE_CHECKING:
-    from longshore.engine.rundir.workflow_check import WorkflowCheck
+# Check of the file while it is read, and of records that are read again.
+
+
+_CHUNK_B: Final = 1 << 20
+
+
+class WorkflowCheck:
+    """Digest of a workflow file that is being read, and a checksum per job afterwards.
+
+    Parameters
+    ----------
+    path
+        The file, for messages.
+    expected
+        Its digest in the manifest.
+    run
+        How a command names the run.
+    """
+
+    def __init__(self, path: Path, expected: FileDigest, run: str) -> None:
+        self._path = path
+        self._run = run
+        self._hint = (
+            f"No job is started from it. 'longshore verify {run}' shows all that is damaged; restore it from a copy."
+        )
+        self._expected = expected
+        self._digest = sha256()
+        self._size = 0
+        self._jobs = array("I")
+        self._rest = 0
+        """Checksum of what follows the jobs."""
+
+    def add_header(self, line: bytes) -> None:
+        """Add the first line."""
+        self._add(line)
+
+    def add_jobs(self, lines: Iterable[bytes], text: bytes) -> None:
+        """Add the lines of some jobs, and the same as one text."""
+        self._jobs.extend(map(crc32, lines))
+        self._add(text)
+
+    def add_rest(self, text: bytes) -> None:
+        """Add a part of what follows the jobs."""
+        self._rest = crc32(text, self._rest)
+        self._add(text)
+
+    def finish(self, file: BinaryIO) -> None:
+        """Add the rest of the file.
+
+        Raises
+        ------
+        RunUnreadableError
+            The content is not the expected one.
+        """
+        while chunk := file.read(_CHUNK_B):
+            self.add_rest(chunk)
+        refuse_other_workflow(self._path, FileDigest(self._size, self._digest.hexdigest()), self._expected, self._run)
+
+    def refuse_changed_job(self, job: int, line: bytes) -> None:
+        """Check the line of a job that was read again.
+
+        Raises
+        ------
+        RunUnreadableError
+            It is not the line that was checked.
+        """
+        if crc32(line) != self._jobs[job]:
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, in line {job + 2}", hint=self._hint)
+
+    def refuse_changed_rest(self, text: bytes) -> None:
+        """Check what follows the jobs, read again; raises `RunUnreadableError` as `refuse_changed_job`."""
+        if crc32(text) != self._rest:
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, behind its jobs", hint=self._hint)
+
+    def _add(self, text: bytes) -> None:
+        self._size += len(text)
+        self._digest.update(text)
+
+
+# Columns of the jobs.
+
 
 Column: TypeAlias = Literal["names", "numbers", "outputs", "parents", "tags"]
 
@@ -188,16 +275,6 @@ class JobTable:
         """Return the label of a job."""
         return self.settings(job).label
 
-    def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
-        """Return the path of an attempt's log, relative to the run directory."""
-        # Imported here: most readers of a run do without, and templates take a while to import.
-        from longshore.jobs.commands import attempt_log_path
-
-        number = self.file_number(job, stored)
-        return attempt_log_path(
-            self.header.log_folders, number, stored.name, self.label(job), attempt, tags=stored.tags
-        )
-
     def file_number(self, job: int, stored: StoredJob | None = None) -> int:
         """Return the number of a job in names of files, which stays when a later submission has other indices."""
         if not self.header.numbers:
@@ -327,7 +404,6 @@ class JobTable:
         if self._digest is None:
             return None
         # Imported late: a run of the older format needs no library of digests.
-        from longshore.engine.rundir.workflow_check import WorkflowCheck
 
         return WorkflowCheck(self.path, self._digest, shlex.quote(str(self.run.root)))
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from longshore.app.runs.events import chunk_events
 from longshore.contract.service import StaleMarkError
-from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
 from longshore.model.event import PLAIN_FORMAT, Event, Failed, Life, Restarted, Seal
 from longshore.model.json_lines import encode_line
 from longshore.model.report import DamagedError
+from longshore.rundir.journal import read_events, read_since
 
 
 def life(number: int, *, seals: int | None = None) -> bytes:

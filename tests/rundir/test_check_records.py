@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.service import RunPaths
-from longshore.engine.run.check_records import check_record, find_batch_damages
 from longshore.model.json_lines import SEED, add_checksum
+from longshore.rundir.check_records import check_record, find_batch_damages
 
 OLDER = b'{"tag":"k1-1-1","members":[[3,1],[4,1]],"id":29}'
 RECORD = add_checksum(OLDER, SEED)[0]

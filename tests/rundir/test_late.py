@@ -10,11 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.journal.chain import life_path, lives, measure_lives
-from longshore.engine.journal.journal import Journal, next_life
-from longshore.engine.journal.late import late_path, read_late_lines
-from longshore.engine.journal.read_journal import read_events, read_since
-from longshore.engine.journal.survey import survey_journal
 from longshore.model.event import (
     ACCEPT_LOSS,
     FORMAT,
@@ -28,6 +23,18 @@ from longshore.model.event import (
     add_facts,
 )
 from longshore.model.states import JobState
+from longshore.rundir.journal import (
+    Journal,
+    late_path,
+    life_path,
+    lives,
+    measure_lives,
+    next_life,
+    read_events,
+    read_late_lines,
+    read_since,
+)
+from longshore.rundir.journal_damage import survey_journal
 
 
 def write_run(folder: Path, *, jobs: int = 3) -> Journal:

@@ -1,1 +1,0 @@
-"""The journal of a run: its lives, their chain and checks, and their readers."""
