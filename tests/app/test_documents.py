@@ -22,7 +22,6 @@ from longshore.contract.service import Intervention, JobSelection, PingReport, R
 from longshore.control.adopt import AdoptResult, ForgottenRun
 from longshore.control.documents import adopt_document, forget_document, restart_document
 from longshore.control.restart import RestartPlan
-from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import (
     CodeRefusedError,
     ConfigError,
@@ -69,6 +68,7 @@ from longshore.reports.documents.run import (
     submit_document,
 )
 from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
+from longshore.runs.state.restart_selection import RestartReason
 from longshore.sites.profile_files import SiteFolderKind
 from longshore.sites.select import UndefinedNameError
 from longshore.sites.site import KnownSite, SiteDescription

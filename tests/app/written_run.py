@@ -10,10 +10,6 @@ from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
-from longshore.engine.run.reused_results import make_reuse_events
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import count_states
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import (
     Ended,
@@ -35,6 +31,9 @@ from longshore.model.workflow import JobSettings, Request
 from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
 from longshore.rundir.journal import seal_finished
 from longshore.rundir.run_directory import write_card, write_snapshot
+from longshore.runs.replay import make_reuse_events
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import RunState, count_states
 
 LABELS = ("a", "b")
 PARENTS = [(), (), (), (0,), (1,), (2,)]

@@ -19,10 +19,6 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import initial_state
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode, count_states
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import (
     FORMAT,
     Ended,
@@ -40,6 +36,9 @@ from longshore.model.report import Snapshot
 from longshore.model.states import Cause, JobState
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, write_snapshot
+from longshore.runs.replay import initial_state
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState, count_states
 from longshore.system.host import SystemClock, boot_id, host_name
 
 SIZE = 100_172

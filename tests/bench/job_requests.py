@@ -25,9 +25,8 @@ from tests.bench.processes import peak_mb
 from longshore.contract.executor import Limits
 from longshore.contract.service import RunPaths
 from longshore.engine.run.make_scheduler import make_scheduler
-from longshore.engine.rundir.replay import initial_state
-from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
-from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
+from longshore.engine.schedule.estimates import RuntimeEstimates
+from longshore.engine.schedule.resource_pool import ConcurrencyLimits
 from longshore.engine.settings import EngineSettings
 from longshore.graphs.graph_file import AcquiredPayload
 from longshore.model.tasks import Dag, Scalar, Task, TaskGraph
@@ -37,6 +36,7 @@ from longshore.plan.clustering import cluster_run
 from longshore.plan.resolved_run import resolve_run
 from longshore.plan.run_plan import plan_run
 from longshore.rundir.job_table import JobTable
+from longshore.runs.replay import initial_state
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

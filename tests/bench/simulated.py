@@ -29,14 +29,12 @@ from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.apply_events import apply_events
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended, Event, Started, Submitted, decode_events
 from longshore.model.json_lines import encode_line
 from longshore.model.states import Cause
 from longshore.model.tasks import Adjacency
+from longshore.runs.state.apply_events import apply_event, apply_events
+from longshore.runs.state.run_state import JobCode, RunState
 
 _MEMBERS = 64
 _BLOCK_B: Final = 1 << 16

@@ -11,7 +11,7 @@ from longshore.contract.service import Context, RunPaths, Site
 from longshore.control.clean import CleanRequest, RemovableKind, clean, plan_clean
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.model.states import JobState
 from longshore.model.submission import Submission
 from longshore.model.tasks import Dag, File

@@ -25,13 +25,13 @@ from types import FrameType
 from typing import Any
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.run_state import RunState
 from longshore.model.states import JobState
 from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import Journal, read_events
 from longshore.rundir.run_directory import read_card
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import RunState
 from longshore.services.local.keeper_file import keeper_files
 from longshore.services.local.service import LocalService
 from longshore.system.host import is_same_process, processes_with_variable

@@ -18,13 +18,13 @@ from tests.depth import rounds
 
 import longshore
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JobCode
 from longshore.model.event import Ended, Lost, Refused, Started, Submitting
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card, write_card
 from longshore.rundir.submissions import accept_changes, read_manifest
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode
 
 JOBS = 10
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent

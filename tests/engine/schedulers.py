@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from longshore.contract.executor import Limits
+from longshore.engine.schedule.estimates import RuntimeEstimates
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
-from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.state.run_state import RunState
+from longshore.runs.state.run_state import RunState
 
 ANY = (SchedulerProfile(),)
 

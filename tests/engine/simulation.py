@@ -10,16 +10,15 @@ from typing import Any
 from longshore.contract.executor import Batch, FindResult, Limits, PollResult, SubmitResult
 from longshore.contract.service import CancelOutcome, Mark, Unreachable
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.replay import replay
-from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
+from longshore.engine.run_settings import read_settings
 from longshore.model.event import Ended, Event
 from longshore.model.report import Snapshot
 from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_snapshot
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode, RunState
 from longshore.system.host import Clock
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager, SubmitReply
 from longshore.testing.runs import write_run

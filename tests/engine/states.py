@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended, Started, Submitted, Submitting
 from longshore.model.states import Cause
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 
 
 def run_job(state: RunState, job: int, exit_code: int = 0) -> None:

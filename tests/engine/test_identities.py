@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.model.event import Submitting
 from longshore.model.states import JobState
 from longshore.model.workflow import Request

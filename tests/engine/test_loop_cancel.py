@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
 
-from longshore.engine.state.job_codes import JobCode
 from longshore.model.event import Deleted, Ended, Retry, Steer
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import JobRules, RetryOn
 from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.rundir.job_table import JobTable
+from longshore.runs.state.run_state import JobCode
 from longshore.testing.fakes import (
     AttemptOutcome,
     SubmitReply,

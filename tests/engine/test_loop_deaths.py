@@ -13,12 +13,12 @@ from tests.engine.simulation import Crash, Hooked, Simulation
 from longshore.contract.executor import Batch, FindResult, PollResult, SubmitResult
 from longshore.contract.service import CancelOutcome, Mark, RunPaths, Unreachable
 from longshore.engine.run.loop import Engine, Superseded
-from longshore.engine.state.job_codes import JobCode
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Steer
 from longshore.model.states import JobState
 from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.rundir.journal import lives
+from longshore.runs.state.run_state import JobCode
 from longshore.system.host import Clock
 from longshore.testing.fakes import (
     AttemptOutcome,

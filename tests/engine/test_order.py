@@ -12,15 +12,14 @@ from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.executor import Limits
+from longshore.engine.schedule.estimates import RuntimeEstimates
 from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.resource_pool import Pool
-from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended, Started, Submitted, Submitting
 from longshore.model.workflow import MIB, Request, round_up
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 
 
 def scheduler(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from longshore.contract.service import Context, RunPaths, Site
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings, render_settings
 from longshore.errors import RunUnreadableError
 from longshore.rundir.run_directory import write_rendered

@@ -13,14 +13,14 @@ from tests.fuzz.kind import ROOT, Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import SCALARS, mutate_text
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import FORMAT, Life
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.job_table import JobTable
+from longshore.runs.replay import replay
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import RunState
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.native.observe import NativeObserver, NativeRecord, derive_events
 from longshore.services.batch.records import BatchRecord, BatchRecords

@@ -91,7 +91,19 @@ _BELOW = {
     "write_atomically",
 }
 """Functions of the door that can follow links above the folder they are given."""
-_IN_RUNS = ("app/submit/", "control/interventions", "control/re", "engine/", "services/")
+_IN_RUNS = (
+    "app/submit/",
+    "control/interventions",
+    "control/re",
+    "engine/",
+    "rundir/batch_records",
+    "rundir/interventions",
+    "rundir/journal",
+    "rundir/liveness",
+    "rundir/notices",
+    "runs/",
+    "services/",
+)
 """Packages that write into run directories."""
 
 

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import (
     FORMAT,
     AttemptFacts,
@@ -31,6 +28,8 @@ from longshore.model.event import (
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptCollector, AttemptRecords, NewestAttempts
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]
 LABELS = [0, 0, 1, 1, 2, 2]

@@ -12,10 +12,6 @@ from hypothesis import example, given
 from tests.engine.simulation import Simulation
 from tests.reports.histories import Step, history, steps_of_runs
 
-from longshore.engine.rundir.replay import initial_state
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.apply_events import apply_events
-from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.event import (
     AttemptFacts,
     AttemptSucceeded,
@@ -32,6 +28,9 @@ from longshore.reports.attempts import AttemptCollector, NewestAttempts
 from longshore.reports.job_reports import ReplayedJobReports, ReplayedJobs
 from longshore.reports.join_successes import SuccessJoiner
 from longshore.rundir.job_table import JobTable
+from longshore.runs.replay import initial_state
+from longshore.runs.state.apply_events import apply_event, apply_events
+from longshore.runs.state.run_state import JOB_STATES
 from longshore.testing.fakes import AttemptOutcome
 
 

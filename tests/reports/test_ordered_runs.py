@@ -10,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import RunPaths
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended, Event, Failed, Started, Submitting
 from longshore.model.states import Cause
 from longshore.model.tasks import Dag
@@ -28,6 +25,8 @@ from longshore.reports.time_left import (
     simulate_time_left,
 )
 from longshore.rundir.job_table import JobTable
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 from longshore.system.atomic import create_file
 
 STEADY = [10.0] * 50

@@ -16,7 +16,6 @@ from tests.reports.histories import Step, history, steps_of_runs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import (
     AttemptFacts,
     BriefEvent,
@@ -41,6 +40,7 @@ from longshore.reports.report import report_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_since
 from longshore.rundir.run_directory import read_cached
+from longshore.runs.state.run_state import RunState
 
 MANY = 20_000
 

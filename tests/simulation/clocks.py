@@ -11,7 +11,7 @@ from typing import Any, Final
 from tests.simulation.universe import Universe
 
 from longshore.control import resume
-from longshore.engine.run import engine_service, executor_capabilities
+from longshore.engine.run import engine_service, loop
 from longshore.plan import submit_once
 from longshore.rundir import interventions, liveness
 from longshore.system import host, sharing
@@ -22,7 +22,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     liveness,
     interventions,
     engine_service,
-    executor_capabilities,
+    loop,
     sharing,
     host,
 )

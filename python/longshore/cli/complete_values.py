@@ -65,7 +65,7 @@ def offer_changes() -> Iterator[CompletionItem[str]]:
     """Complete ``KEY=VALUE`` of what can be changed for jobs of a run."""
     from longshore.config.schema import find_keys
     from longshore.config.schemas import configuration_schema
-    from longshore.engine.policy.change_request import SETTABLE_KEYS
+    from longshore.runs.state.change_request import SETTABLE_KEYS
 
     known = {key.name: key.description for key in find_keys(configuration_schema(), ())}
     for key in SETTABLE_KEYS:

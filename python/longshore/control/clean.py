@@ -21,9 +21,7 @@ import msgspec
 from longshore.app.runs.events import event_blocks
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import replay
-from longshore.engine.staging.staged_ends import StagedEnds, remove_draft
-from longshore.engine.state.job_codes import JobCode
+from longshore.engine.staging import StagedEnds, remove_draft
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.keeper.scratch_folders import left_folders
 from longshore.model.event import decode_events
@@ -33,6 +31,8 @@ from longshore.rundir.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, ar
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries, state_folder
 from longshore.rundir.run_directory import Cleaning, is_own_run, read_mirror, read_owner, record_cleaning
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode
 from longshore.system.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.system.host import process_command, user_name
 from longshore.system.processes import processes

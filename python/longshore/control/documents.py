@@ -12,7 +12,6 @@ from longshore.app.verify.verify import Check
 from longshore.config.secrets import hide_secrets
 from longshore.control.clean import RemovableKind
 from longshore.control.doctor import DiagnosisState
-from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import LongshoreError
 from longshore.model.notice import NoticeEvent
 from longshore.model.states import JobState
@@ -28,6 +27,7 @@ from longshore.reports.documents.document import (
     error_entry,
 )
 from longshore.reports.documents.run import SubmissionDocument, WaitStatus
+from longshore.runs.state.restart_selection import RestartReason
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun

@@ -259,7 +259,7 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
     key.
     """
-    from longshore.engine.policy.change_request import change_request
+    from longshore.runs.state.change_request import change_request
 
     values: dict[str, str] = {}
     for pair in pairs:
@@ -278,7 +278,7 @@ def split_sets(pairs: tuple[str, ...], own_keys: Collection[str] = ()) -> tuple[
     refuses it.
     """
     from longshore.config.layers import root_keys
-    from longshore.engine.policy.change_request import is_settable
+    from longshore.runs.state.change_request import is_settable
 
     known = {*root_keys(), *own_keys}
 

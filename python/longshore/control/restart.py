@@ -23,10 +23,6 @@ from longshore.contract.capabilities import Amendable, Restartable, recovered_su
 from longshore.contract.service import RestartChanges, Unreachable
 from longshore.control.interventions import explain_interruption
 from longshore.control.resume import note_changed_sources, refuse_damage
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
-from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
-from longshore.engine.state.run_state import RunState
 from longshore.errors import (
     LongshoreError,
     RunUnreadableError,
@@ -51,6 +47,9 @@ from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
 from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
 from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
+from longshore.runs.replay import replay
+from longshore.runs.state.restart_selection import RestartReason, RestartSelection, select_for_restart
+from longshore.runs.state.run_state import JOB_STATES, OVER, JobCode, RunState
 from longshore.system.links import link_by_id
 from longshore.system.sharing import lock_folder
 

@@ -1,4 +1,4 @@
-"""Engine settings of a run, beside its workflow: written when the run is prepared, read by every life."""
+"""Settings of a run's engine, as a file beside its workflow; apart because pure decisions name them."""
 
 from __future__ import annotations
 

@@ -24,11 +24,9 @@ import msgspec
 
 from longshore.contract.executor import Executor, UnitHolder
 from longshore.contract.service import file_name
-from longshore.engine.rundir.outer_job import read_outer_job
-from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
-from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
+from longshore.engine.outer_job import read_outer_job
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES, ConcurrencyLimits, Identities, Pool
 from longshore.engine.schedule.scheduler import Scheduler
-from longshore.engine.state.job_codes import JobCode
 from longshore.errors import DECODE_ERRORS
 from longshore.keeper.program.units import INDEX_SPACE, HeldUnits, UnitFile
 from longshore.model.event import Submitting
@@ -36,6 +34,7 @@ from longshore.model.report import format_size
 from longshore.model.submission import RunIdentity
 from longshore.model.wording import count_noun
 from longshore.rundir.registry import state_folder
+from longshore.runs.state.run_state import JobCode
 from longshore.system.files import files
 from longshore.system.folder import make_folders
 from longshore.system.host import Clock, host_name

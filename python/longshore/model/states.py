@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 
 class JobState(StrEnum):
@@ -114,3 +115,7 @@ def state_of_run(counts: Mapping[JobState, int], *, expected: int, cancelled: bo
     if counts.get(JobState.HELD):
         return JobState.HELD
     return JobState.DELETED if counts.get(JobState.DELETED) else JobState.SUCCEEDED
+
+
+COUNTED_CAUSES: Final = frozenset({Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING, Cause.OOM, Cause.WALLTIME})
+"""Causes whose ends are counted per job, for rules of their own."""

@@ -17,8 +17,6 @@ from longshore.app.runs.open_run import OpenRun, first_names
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides
 from longshore.contract.service import RestartChanges, RunPaths
-from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
-from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import DECODE_ERRORS, LongshoreError, Origin, RunNotFoundError, SubmissionRefusedError
 from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.states import JobState
@@ -50,6 +48,8 @@ from longshore.progress import Progress, QuietProgress, RecordingProgress
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import is_own_run, read_made_from
 from longshore.rundir.submissions import submission_paths
+from longshore.runs.state.restart_selection import RestartReason
+from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.system.reading import can_see_file, can_see_folder, describe_change, have_same_content
 
 # Plans a run anew: its configuration and payload as they are now, with the run's own name, time and directory.

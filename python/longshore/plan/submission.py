@@ -20,7 +20,7 @@ from longshore.config.service_lookup import default_service, find_run_service, f
 from longshore.contract.capabilities import JobProbe, recovered_submission
 from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, Problem, RunPaths, Site, WmsService
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.errors import (
     ConfigError,
     ErrorDetail,
@@ -295,8 +295,8 @@ def _begin_standby(layers: Layers) -> None:
         # Reported where the configuration is resolved.
         return
     if named == {here}:
-        from longshore.engine.launch.engine_command import begin_engine_standby
-        from longshore.engine.rundir.outer_job import enter_outer_job
+        from longshore.engine.outer_job import enter_outer_job
+        from longshore.engine.run.processes import begin_engine_standby
 
         enter_outer_job(run_of_this_job())
         begin_engine_standby(here)

@@ -16,8 +16,6 @@ from longshore.config.final_job import WhenRun, read_when_run
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides
 from longshore.config.search import INIT_LABEL
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import Origin, PreparationError
 from longshore.graphs.payload_files import is_graph_file, is_lsst
 from longshore.model.report import FINAL_LABEL, Drawing
@@ -30,6 +28,8 @@ from longshore.plan.stages import advance_run
 from longshore.progress import Progress, RecordingProgress
 from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JOB_STATES
 from longshore.system.reading import can_see_file
 
 

@@ -13,14 +13,9 @@ from longshore.app.runs.events import active_requests, event_blocks, events_of_j
 from longshore.app.runs.open_run import OpenRun, find_job, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.engine.rundir.replay import initial_state, replay
-from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.rundir.wait_reasons import code_of_waiting
+from longshore.engine.run.progress import code_of_waiting
+from longshore.engine.run_settings import read_settings
 from longshore.engine.schedule.resource_pool import Pool
-from longshore.engine.state.apply_events import apply_events
-from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.event import (
     Attempt,
@@ -56,6 +51,10 @@ from longshore.reports.show_job import asked_resources, retry_budgets
 from longshore.rundir.batch_records import describe_copy, read_marks
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, read_waiting
+from longshore.runs.replay import initial_state, replay
+from longshore.runs.state.apply_events import apply_events
+from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode, RunState
+from longshore.runs.state.steering import WHOLE_RUN
 
 _SMALL_ANCESTRY = 1000
 """Number of ancestors up to which only their events are decoded. Beyond, all events are: joined, they take half of the

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.engine.shares import LIMIT_PREFIX, read_entries
 from longshore.errors import LongshoreError
 from longshore.model.event import (

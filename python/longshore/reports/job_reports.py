@@ -11,11 +11,11 @@ import msgspec
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import LOGS_PER_FOLDER, file_name, log_folder, log_path
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Lost
 from longshore.model.report import JobReport
 from longshore.model.states import Cause, JobState
 from longshore.reports.attempts import NewestAttempts
+from longshore.runs.state.run_state import RunState
 
 _NOTHING: Final = (None,) * 10
 """Fields behind the number of attempts, of a job that has none."""

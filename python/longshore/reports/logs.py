@@ -25,11 +25,6 @@ from longshore.app.runs.open_run import (
 )
 from longshore.contract.capabilities import LogLocator, log_locator
 from longshore.contract.service import file_name
-from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.rundir.replay import initial_state, replay
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import OVER, JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.event import Ended
 from longshore.model.report import Retries
@@ -42,6 +37,9 @@ from longshore.rundir.archived_runs import open_archived_log
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_life_of_workflow
 from longshore.rundir.run_directory import read_cleanings
+from longshore.runs.replay import initial_state, read_reused_jobs, replay
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import OVER, JobCode, RunState
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_to_read
 from longshore.system.regex_search import select_matching

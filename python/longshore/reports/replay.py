@@ -20,12 +20,7 @@ from longshore.app.runs.events import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
-from longshore.engine.rundir.replay import find_unknown_jobs, initial_state
-from longshore.engine.rundir.wait_reasons import find_held_jobs
-from longshore.engine.state.apply_events import apply_events
-from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.snapshot_of import count_held, is_stuck
+from longshore.engine.run.progress import find_held_jobs
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import (
     AttemptSucceeded,
@@ -54,6 +49,9 @@ from longshore.rundir.journal import checksum_at, late_path
 from longshore.rundir.journal_damage import JournalSurvey
 from longshore.rundir.run_directory import read_cached, read_waiting, write_cached
 from longshore.rundir.submissions import workflow_path
+from longshore.runs.replay import find_unknown_jobs, initial_state
+from longshore.runs.state.apply_events import apply_events
+from longshore.runs.state.run_state import ACTIVE, JOB_STATES, JobCode, RunState, count_held, count_states, is_stuck
 from longshore.system.reading import full_stamp
 
 if TYPE_CHECKING:

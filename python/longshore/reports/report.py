@@ -15,9 +15,6 @@ from longshore.app.runs.events import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.capabilities import status_lines
 from longshore.contract.service import Unreachable
-from longshore.engine.run.reused_results import read_reused_jobs
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import describe_pause
 from longshore.errors import RunUnreadableError
 from longshore.model.event import Event, Life
 from longshore.model.notice import NoticeEvent
@@ -56,6 +53,9 @@ from longshore.rundir.notices import (
 )
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card, read_snapshot, read_submitting, read_waiting
+from longshore.runs.replay import read_reused_jobs
+from longshore.runs.state.run_state import RunState
+from longshore.runs.state.steering import describe_pause
 from longshore.system.host import SystemClock, boot_id, host_name
 from longshore.system.reading import read_record
 from longshore.system.room import describe_full_disk

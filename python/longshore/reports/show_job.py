@@ -14,8 +14,8 @@ from longshore.app.runs.open_run import OpenRun, find_job
 from longshore.config.secrets import hide_secrets, hide_words, looks_secret, mask_secrets, secret_spans
 from longshore.contract.capabilities import AllocationReader
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
-from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.staging.stage_command import StageCommands, is_staged
+from longshore.engine.run_settings import read_settings
+from longshore.engine.staging import StageCommands, is_staged
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError, RunUnreadableError
 from longshore.jobs.commands import (
     fill_attempt,

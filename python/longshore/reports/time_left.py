@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.errors import LongshoreError
 from longshore.model.workflow import Barrier
 from longshore.reports.attempts import AttemptCollector

@@ -69,19 +69,15 @@ class WorkflowCheck:
         self._rest = 0
         """Checksum of what follows the jobs."""
 
-    def add_header(self, line: bytes) -> None:
-        """Add the first line."""
-        self._add(line)
-
     def add_jobs(self, lines: Iterable[bytes], text: bytes) -> None:
         """Add the lines of some jobs, and the same as one text."""
         self._jobs.extend(map(crc32, lines))
-        self._add(text)
+        self.add(text)
 
     def add_rest(self, text: bytes) -> None:
         """Add a part of what follows the jobs."""
         self._rest = crc32(text, self._rest)
-        self._add(text)
+        self.add(text)
 
     def finish(self, file: BinaryIO) -> None:
         """Add the rest of the file.
@@ -111,7 +107,8 @@ class WorkflowCheck:
         if crc32(text) != self._rest:
             raise RunUnreadableError(f"'{self._path}' changed after it was checked, behind its jobs", hint=self._hint)
 
-    def _add(self, text: bytes) -> None:
+    def add(self, text: bytes) -> None:
+        """Add a part of the file, such as its first line."""
         self._size += len(text)
         self._digest.update(text)
 
@@ -497,7 +494,7 @@ def _open_workflow(path: Path, check: WorkflowCheck | None = None) -> Iterator[t
         with collection_paused(), open_stream(path) as file:
             line = file.readline()
             if check:
-                check.add_header(line)
+                check.add(line)
             yield decode_header(line, path=str(path)), file
     except OSError as error:
         raise _read_error(path, error) from error

@@ -14,9 +14,7 @@ from longshore.app.runs.events import active_requests, event_blocks, events_of_j
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.executor import Limits
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
-from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.event import Ended, Event, Failed, Life, Refused, Restarted, Submitted, Submitting
 from longshore.model.json_lines import encode_line
@@ -27,6 +25,8 @@ from longshore.reports.explain import JobReplay
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

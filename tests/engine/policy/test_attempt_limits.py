@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.contract.executor import AttemptLimits
-from longshore.engine.policy.attempt_limits import make_attempt_limits
+from longshore.engine.run.members import make_attempt_limits
 from longshore.model.workflow import MIB, KeepPolicy, LimitRules, Request
 
 ASKED = Request(memory_b=1000 * MIB)

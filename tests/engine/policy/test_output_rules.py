@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longshore.engine.policy.output_rules import judge_outputs
+from longshore.engine.policy.success_rules import judge_outputs
 from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.states import Cause
 from longshore.model.workflow import OutputCheck

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.policy.request_growth import compute_memory_b, compute_walltime_s, grow_memory, grow_walltime
+from longshore.engine.policy.retry import compute_memory_b, compute_walltime_s, grow_memory, grow_walltime
 from longshore.model.workflow import MIB, Request
 
 FACTORS = st.floats(1.01, 100.0, allow_nan=False)

@@ -15,9 +15,9 @@ from tests.engine.simulation import Simulation
 from tests.journal_lines import lines_of
 
 from longshore.contract.executor import Executor
-from longshore.engine.run import first_report
+from longshore.engine.run import processes
 from longshore.engine.run.engine_service import EngineService
-from longshore.engine.run.first_report import start_first_report
+from longshore.engine.run.processes import start_first_report
 from longshore.model.event import Steer
 from longshore.model.states import JobState
 from longshore.testing.fakes import FakeExecutor
@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> WrittenRun:
 
 
 def test_a_process_stores_the_replay_of_a_large_journal(run: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_report, "_LEAST_B", run.journal.stat().st_size)
+    monkeypatch.setattr(processes, "_LEAST_B", run.journal.stat().st_size)
     start_first_report(run.run)
     deadline = time.monotonic() + PATIENCE_S
     while not (run.run.cache / "replay.msgpack").exists():
@@ -52,8 +52,8 @@ def test_small_and_huge_journals_are_left_to_who_asks(
     run: WrittenRun, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = run.journal.stat().st_size
-    monkeypatch.setattr(first_report, "_LEAST_B", size)
-    monkeypatch.setattr(first_report, bound, size + 1 if bound == "_LEAST_B" else size - 1)
+    monkeypatch.setattr(processes, "_LEAST_B", size)
+    monkeypatch.setattr(processes, bound, size + 1 if bound == "_LEAST_B" else size - 1)
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_options: started.append(command))
     start_first_report(run.run)
@@ -61,7 +61,7 @@ def test_small_and_huge_journals_are_left_to_who_asks(
 
 
 def test_a_process_that_cannot_be_started_has_no_effect(run: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_report, "_LEAST_B", 0)
+    monkeypatch.setattr(processes, "_LEAST_B", 0)
     monkeypatch.setattr(sys, "executable", str(run.run.root / "absent"))
     start_first_report(run.run)
     assert not (run.run.cache / "replay.msgpack").exists()
@@ -84,7 +84,7 @@ def test_the_engine_starts_it_when_the_run_is_over(tmp_path: Path, monkeypatch: 
         commands.append(command)
         return type("Process", (), {})()
 
-    monkeypatch.setattr(first_report, "_LEAST_B", 0)
+    monkeypatch.setattr(processes, "_LEAST_B", 0)
     monkeypatch.setattr(subprocess, "Popen", start)
     assert Service().drive(sim.run, "submit", clock=sim.clock) is JobState.SUCCEEDED
     assert [command[-4:] for command in commands] == [["report", "--id", str(sim.run.root), "--json"]]

@@ -10,7 +10,7 @@ from tests.engine.simulation import CHAIN, Simulation
 
 from longshore.contract.executor import AttemptId, EndRetention, LateFactSource, PollResult
 from longshore.contract.service import Mark, Unreachable
-from longshore.engine.run.late_facts import COLLECT_S
+from longshore.engine.run.loop import COLLECT_S
 from longshore.model.event import AttemptFacts, Ended, Event, Finished, Life, Started
 from longshore.model.states import JobState
 from longshore.rundir.journal import late_path

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.engine.launch.new_life import refuse_if_alive, wait_for_life
+from longshore.engine.run.processes import refuse_if_alive, wait_for_life
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import FORMAT, Life
 from longshore.rundir.journal import Journal

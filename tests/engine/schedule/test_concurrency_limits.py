@@ -8,15 +8,14 @@ import pytest
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.executor import Limits
-from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits, find_missing_limits
-from longshore.engine.schedule.resource_pool import Pool
+from longshore.engine.schedule.resource_pool import ConcurrencyLimits, Pool, find_missing_limits
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Workflow, parse_concurrency_limits
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import RunState
 
 PROFILES = [
     JobSettings(label="free"),

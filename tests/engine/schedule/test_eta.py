@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.schedule.eta import LabelWork, estimate_rest_s, is_relevant_change
+from longshore.engine.schedule.estimates import LabelWork, estimate_rest_s, is_relevant_change
 
 
 def test_work_is_divided_by_the_processors() -> None:

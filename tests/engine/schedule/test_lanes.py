@@ -20,14 +20,14 @@ from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lane, Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import SchedulerProfile
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.run_state import RunState
 from longshore.keeper.program.attempts import AttemptRunner, Records
 from longshore.keeper.program.processes import Processes
 from longshore.keeper.program.watchdog import Watchdog
 from longshore.keeper.protocol import MemberOrder
 from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.workflow import Request
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import RunState
 
 
 def test_room_ahead_follows_the_run_times() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.engine.schedule.runtime_estimates import GUESS_S, RuntimeEstimates
+from longshore.engine.schedule.estimates import GUESS_S, RuntimeEstimates
 
 
 def test_its_own_last_time_then_its_labels_mean_then_that_of_the_others() -> None:

@@ -17,9 +17,6 @@ from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -34,6 +31,8 @@ from longshore.model.event import (
 )
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Request
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 
 NO_RULES = RetryRules()
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.executor import Limits
+from longshore.engine.schedule.lanes import SubmitRoom
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.schedule.submit_room import SubmitRoom
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Started, Submitted, Submitting
 from longshore.model.workflow import Request
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import RunState
 
 LIMITS = st.none() | st.integers(0, 7)
 SMALL, LARGE = Request(cpus=1), Request(cpus=64)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from longshore.contract.service import Context, Problem, RunPaths, Site
-from longshore.engine.staging.check_staging import check_staging, refuse_transfer
-from longshore.engine.staging.stage_command import success_codes
+from longshore.engine.staging import check_staging, refuse_transfer, success_codes
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, JobRules, JobSettings, StagingRules, SuccessIf, Workflow
 

@@ -9,8 +9,8 @@ import pytest
 from longshore.contract.service import Context, RunPaths, Site
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.staging.staged_ends import StagedEnds
+from longshore.engine.run_settings import read_settings
+from longshore.engine.staging import StagedEnds
 from longshore.model.event import Ended
 from longshore.model.states import Cause, JobState
 from longshore.model.tasks import Dag, File

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JOB_STATES
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Event
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JOB_STATES, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record

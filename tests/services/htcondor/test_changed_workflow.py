@@ -12,7 +12,6 @@ from tests.services.htcondor.changed_run import EARLIER, LATER, AnsweringSchedd,
 from tests.services.htcondor.rendering import ROOT, context, job
 
 from longshore.contract.service import JobSelection, RestartChanges, RunPaths, StaleMarkError
-from longshore.engine.rundir.replay import replay
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.jobs.scripts import task_record_path
 from longshore.model.event import Failed, Finished, Life, Restarted, Submitting
@@ -22,6 +21,7 @@ from longshore.model.submission import REUSED_JOBS, ReusedJobs
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, JobRules, Request, Workflow
 from longshore.rundir.job_table import JobTable
+from longshore.runs.replay import replay
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.schedd.client import DagmanJob

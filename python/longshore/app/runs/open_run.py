@@ -46,9 +46,9 @@ from longshore.rundir.submissions import is_card_damaged, with_newest_counts
 from longshore.system.room import CLOSED_ERRORS, closed_hint
 
 if TYPE_CHECKING:
-    from longshore.engine.state.run_state import RunState
     from longshore.model.report import Damage
     from longshore.rundir.journal_damage import JournalSurvey
+    from longshore.runs.state.run_state import RunState
 
 
 def current_run(run: RunPaths) -> RunPaths:
@@ -199,7 +199,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def find_unknown_jobs(self, state: RunState) -> frozenset[int]:
         """Return the jobs whose state is not known, after a replay, because of the damages that readers have met."""
-        from longshore.engine.rundir.replay import find_unknown_jobs
+        from longshore.runs.replay import find_unknown_jobs
 
         met = any(damage is not self.card_damage for damage in self.damages)
         return find_unknown_jobs(state, self.survey) if met else frozenset()
@@ -255,7 +255,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return job counts per label and state, for labels that the service only counts; read with events."""
         if isinstance(self.service, EventSource):
             return {}
-        from longshore.engine.run.report_events import ReportedEvents
+        from longshore.runs.report_events import ReportedEvents
 
         return self.event_source.counts if isinstance(self.event_source, ReportedEvents) else {}
 

@@ -1,7 +1,8 @@
-"""Fast failures: pauses a run when a broken host, or one mistake, fails every job at once.
+"""Pauses a run when a broken host, or one mistake, fails every job at once; apart so that it stays pure.
 
 A machine with a broken disk ends each job in a moment, asks for the next, and so eats a whole run in minutes. The sign
 is a row of different jobs that fail fast on one host with no success among them.
+
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from longshore.contract.service import (
     Unreachable,
     WmsService,
 )
-from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.run_settings import read_settings
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.states import JobState
@@ -122,7 +122,7 @@ class EngineService(
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the engine's settings, the program that stages files if jobs need it, and `render_extra`."""
         from longshore.engine.settings import render_settings
-        from longshore.engine.staging.stage_command import stage_files
+        from longshore.engine.staging import stage_files
 
         yield render_settings(ctx)
         yield from stage_files(workflow, ctx)
@@ -134,7 +134,7 @@ class EngineService(
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
-        from longshore.engine.launch.new_life import refuse_if_alive
+        from longshore.engine.run.processes import refuse_if_alive
 
         if take_over:
             kill_local_engine(run)
@@ -149,7 +149,7 @@ class EngineService(
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs the jobs again that did not succeed."""
-        from longshore.engine.launch.new_life import refuse_if_alive
+        from longshore.engine.run.processes import refuse_if_alive
 
         refuse_if_alive(run, self.is_alive)
         refuse_if_lives_lost(run)
@@ -252,7 +252,7 @@ class EngineService(
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return the locator of logs, if the user chose their directories."""
-        from longshore.engine.rundir.log_locator import make_log_locator
+        from longshore.engine.log_locator import make_log_locator
 
         return make_log_locator(run)
 
@@ -262,7 +262,7 @@ class EngineService(
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the report of the executor's probe. A service whose executor has none should implement this method."""
-        from longshore.engine.run.executor_capabilities import probe_resources
+        from longshore.contract.executor import probe_resources
 
         report = probe_resources(self.executor(ctx.settings.get("executor", {})))
         return msgspec.structs.replace(report, service=self.name)
@@ -270,8 +270,8 @@ class EngineService(
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
         """Run the engine in the foreground until nothing of the run can move any more."""
         # Only the engine's own process imports the engine; a command that asks for a status does not.
-        from longshore.engine.run.first_report import start_first_report
         from longshore.engine.run.loop import Engine, Superseded
+        from longshore.engine.run.processes import start_first_report
         from longshore.rundir.notices import start_notifier, wait_for_notifier
         from longshore.system.room import bounded_umask
 
@@ -330,9 +330,8 @@ class EngineService(
         SubmissionRefusedError
             It did not begin; nothing is left of it.
         """
-        from longshore.engine.launch.engine_command import engine_command
-        from longshore.engine.launch.new_life import start_life
-        from longshore.engine.rundir.outer_job import enter_outer_job
+        from longshore.engine.outer_job import enter_outer_job
+        from longshore.engine.run.processes import engine_command, start_life
 
         require_access(run, Access.ACT)
         enter_outer_job(run_of_this_job() if by == "submit" else read_card(run).submitted_in)
@@ -340,8 +339,8 @@ class EngineService(
 
     def import_engine(self) -> None:
         """Import what `drive` imports; an engine on standby does so before there is a run."""
-        import longshore.engine.run.first_report
         import longshore.engine.run.loop
+        import longshore.engine.run.processes
         import longshore.jobs.commands
         import longshore.rundir.job_table
         import longshore.rundir.notices
@@ -360,7 +359,7 @@ class EngineService(
 
     def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
-        from longshore.engine.policy.change_request import change_request
+        from longshore.runs.state.change_request import change_request
         from longshore.sites.limits import exceeded_ceilings
 
         source = " ".join(f"{key}={value}" for key, value in values.items())

@@ -1,4 +1,4 @@
-"""Converts each intervention of a user into the events that carry it out; pure."""
+"""Converts interventions of users into events that carry them out; apart because the loop only decides when."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from longshore.engine.state.job_codes import OVER
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import make_set_events
 from longshore.model.event import Deleted, Event, Restarted, Steer
 from longshore.model.workflow import Request
 from longshore.rundir.interventions import InterventionRecord
 from longshore.rundir.job_table import JobTable
+from longshore.runs.state.run_state import OVER, RunState
+from longshore.runs.state.steering import make_set_events
 
 
 def make_intervention_events(

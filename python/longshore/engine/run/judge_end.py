@@ -14,18 +14,19 @@ import msgspec
 
 from longshore.config.templates import Template, split_fields
 from longshore.contract.service import RunPaths
-from longshore.engine.policy.output_rules import drop_look, judge_outputs
+from longshore.engine.log_locator import job_log_path
 from longshore.engine.policy.success_rules import (
     AttemptOutputs,
     SlowSearchError,
     Which,
     apply_success_rules,
+    drop_look,
+    judge_outputs,
     mark_retry_match,
     may_succeed,
     needs_log,
 )
-from longshore.engine.rundir.log_locator import job_log_path
-from longshore.engine.staging.staged_ends import StagedEnds
+from longshore.engine.staging import StagedEnds
 from longshore.errors import ConfigError, RunUnreadableError
 from longshore.jobs.scripts import count_done_tasks, records_tasks, task_record_path
 from longshore.model.event import Ended, FileStamp, OutputFinding, OutputState

@@ -1,12 +1,15 @@
 """Main loop of a run's engine: polls for events, makes them durable, decides, submits, and sleeps until there is news.
 
 The engine's guarantees rest on the order within a round: events are applied in memory first, made durable next, and
-only then acted on. A life that finds a newer one beside it stops without touching anything.
-It is one file because that order can only be checked where all of it is in sight.
+only then acted on. A life that finds a newer one beside it stops without touching anything. It is one file because that
+order can only be checked where all of it is in sight. After the end of a run, it collects facts of attempts that arrive
+late, and gives way to a newer life.
+
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,22 +23,21 @@ from longshore.contract.executor import (
     Batch,
     Executor,
     MemberEvent,
+    NewsWait,
     Rejected,
     SubmitResult,
     Throttled,
     Urgency,
-)
-from longshore.contract.service import Mark, RunPaths, Unreachable
-from longshore.engine.policy.fast_failures import FastFailures
-from longshore.engine.run.executor_capabilities import (
     awaited_facts,
     discard_ends,
     end_leftovers,
     free_submissions,
     reprioritise,
     take_facts,
-    wait_for_news,
 )
+from longshore.contract.service import Mark, RunPaths, Unreachable
+from longshore.engine.outer_job import read_outer_job
+from longshore.engine.policy.fast_failures import FastFailures
 from longshore.engine.run.intervention_events import (
     describe_intervention,
     make_intervention_events,
@@ -43,27 +45,13 @@ from longshore.engine.run.intervention_events import (
     mark_order,
 )
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
-from longshore.engine.run.late_facts import LateFactCollector
-from longshore.engine.run.make_scheduler import make_scheduler
+from longshore.engine.run.make_scheduler import RuntimeHistory, make_scheduler
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.run.reused_results import make_reuse_events
-from longshore.engine.rundir.outer_job import read_outer_job
-from longshore.engine.rundir.replay import initial_state
-from longshore.engine.rundir.runtime_history import RuntimeHistory
-from longshore.engine.rundir.snapshot_writer import SnapshotWriter
-from longshore.engine.rundir.wait_notes import WaitNotes
-from longshore.engine.rundir.wait_reasons import WaitReasonsWriter
-from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
-from longshore.engine.schedule.priorities import BatchUrgencies
-from longshore.engine.schedule.resource_pool import NO_IDENTITIES
+from longshore.engine.run.progress import SnapshotWriter, WaitNotes, WaitReasonsWriter
+from longshore.engine.schedule.estimates import BatchUrgencies
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES, ConcurrencyLimits
 from longshore.engine.settings import EngineSettings
 from longshore.engine.shares import RunShares
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.apply_events import apply_events
-from longshore.engine.state.job_codes import OVER
-from longshore.engine.state.restart_selection import select_for_restart
-from longshore.engine.state.snapshot_of import make_snapshot
-from longshore.engine.state.steering import describe_pause, describe_throttles
 from longshore.errors import RunUnreadableError
 from longshore.model.event import (
     FORMAT,
@@ -81,22 +69,88 @@ from longshore.model.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.event import (
-    Refused as BatchRefused,
-)
+from longshore.model.event import Refused as BatchRefused
 from longshore.model.report import Snapshot
 from longshore.model.states import Cause, JobState
 from longshore.model.wording import count_noun
 from longshore.rundir.batch_records import tag_prefix
 from longshore.rundir.interventions import InterventionRecord, read_interventions
 from longshore.rundir.job_table import JobTable
-from longshore.rundir.journal import Journal, next_life, read_events
+from longshore.rundir.journal import Journal, LateJournal, next_life, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission, read_changed_jobs
+from longshore.runs.replay import initial_state, make_reuse_events
+from longshore.runs.state.apply_events import apply_event, apply_events
+from longshore.runs.state.restart_selection import select_for_restart
+from longshore.runs.state.run_state import OVER, make_snapshot
+from longshore.runs.state.steering import describe_pause, describe_throttles
 from longshore.system.folder import make_folders, remove_file
 from longshore.system.host import Clock, boot_id, host_name
 from longshore.system.processes import processes
 from longshore.system.room import describe_failed_write
+
+
+def wait_for_news(executor: Executor, timeout_s: float) -> None:
+    """Wait until something may be new, at most `timeout_s` seconds."""
+    if isinstance(executor, NewsWait):
+        executor.wait(timeout_s)
+    else:
+        time.sleep(timeout_s)
+
+
+# After the end of a run.
+
+
+COLLECT_S: Final = 10.0
+"""Seconds after the end of a run in which facts are collected: accounting is a second or two behind."""
+_PAUSE_S: Final = 0.1
+
+
+class LateFactCollector:
+    """Collects facts for a run that is over; writes them behind the seal of its journal.
+
+    `history` remembers what the jobs took.
+    """
+
+    def __init__(self, executor: Executor, journal: Journal, history: RuntimeHistory, *, clock: Clock) -> None:
+        self._executor = executor
+        self._journal = journal
+        self._history = history
+        self._clock = clock
+        self._late: LateJournal | None = None
+
+    def collect(self) -> None:
+        """Collect until all facts are there, the time is over, or a newer life has begun; raises `OSError`."""
+        deadline = self._clock.elapsed() + COLLECT_S
+        try:
+            while awaited_facts(self._executor) and self._clock.elapsed() < deadline:
+                # A life that takes the run over collects the rest: nothing of the others is discarded.
+                if self._journal.superseded or not self._write_news():
+                    return
+                wait_for_news(self._executor, _PAUSE_S)
+            if not self._journal.superseded:
+                self._write_news()
+        finally:
+            if self._late is not None:
+                self._late.close()
+
+    def _write_news(self) -> bool:
+        """Write what became known; return whether there is a place for it."""
+        found = take_facts(self._executor)
+        if not found:
+            return True
+        self._late = self._late or self._journal.begin_late()
+        if self._late is None:
+            return False
+        self._late.write(found, now=self._clock.now())
+        for facts in found:
+            self._history.add_facts(facts)
+        discard_ends(self._executor, [(facts.j, facts.a) for facts in found])
+        return True
+
+
+# The loop.
+
 
 _MAX_SLEEP_S: Final = 0.25
 """Longest sleep: how late an intervention is seen."""

@@ -1,4 +1,4 @@
-"""Builds the members of batches: command, environment, directory, log and limits of each attempt."""
+"""Attempt limits: the memory, time and log that an attempt may use before it is ended; pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import posixpath
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 
-from longshore.contract.executor import BatchMember
-from longshore.engine.policy.attempt_limits import make_attempt_limits
-from longshore.engine.rundir.log_locator import job_log_path
+from longshore.contract.executor import AttemptLimits, BatchMember
+from longshore.engine.log_locator import job_log_path
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
-from longshore.engine.staging.stage_command import StageCommands, is_staged
+from longshore.engine.staging import StageCommands, is_staged
 from longshore.jobs.commands import (
     fill_attempt,
     fill_command_attempt,
@@ -24,8 +23,26 @@ from longshore.jobs.commands import (
     thread_variables,
 )
 from longshore.jobs.scripts import TASKS_DONE_VARIABLE, task_record_path
-from longshore.model.workflow import OutputCheck, Request
+from longshore.model.workflow import KeepPolicy, LimitRules, OutputCheck, Request
 from longshore.rundir.job_table import JobTable
+
+# Limits of an attempt: the memory, time and log that it may use before it is ended.
+
+
+def make_attempt_limits(bounds: LimitRules, request: Request) -> AttemptLimits | None:
+    """Return the limits of an attempt, from its request and its profile; ``None`` without any, as is usual."""
+    memory = None
+    if bounds.memory and request.memory_b is not None:
+        memory = int(request.memory_b * (1.0 + bounds.grace_share)) + bounds.grace_b
+    if memory is None and request.walltime_s is None and bounds.log_b is None and bounds.tmp is KeepPolicy.NONE:
+        return None
+    return AttemptLimits(
+        memory_b=memory,
+        asked_b=request.memory_b,
+        walltime_s=request.walltime_s,
+        log_b=bounds.log_b,
+        keep_tmp=bounds.tmp,
+    )
 
 
 class MemberBuilder:

@@ -13,7 +13,7 @@ def event_source(service: WmsService) -> EventSource:
     if isinstance(service, EventSource):
         return service
     # Imported here: few services need it.
-    from longshore.engine.run.report_events import ReportedEvents
+    from longshore.runs.report_events import ReportedEvents
 
     assert isinstance(service, ReportSource)  # held by `find_service`
     return ReportedEvents(service, service.name)

@@ -8,19 +8,17 @@ from heapq import heappop, heappush
 import msgspec
 
 from longshore.contract.executor import Limits
-from longshore.engine.policy.change_request import change_request
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
-from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
+from longshore.engine.schedule.estimates import RuntimeEstimates
+from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes, SubmitRoom
 from longshore.engine.schedule.ready_queue import ReadyQueue, compute_pressures
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Pool
-from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
-from longshore.engine.schedule.submit_room import SubmitRoom
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import Throttle
 from longshore.model.event import Deleted, Failed, Finished, Retry, Submitting
 from longshore.model.states import Cause
 from longshore.model.workflow import Request, round_up
+from longshore.runs.state.change_request import change_request
+from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runs.state.steering import Throttle
 
 _READY = int(JobCode.READY)
 _STARTS_PER_ROUND = 64

@@ -26,11 +26,11 @@ from longshore.contract.service import (
     Unreachable,
 )
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.engine.launch.engine_command import engine_command
 from longshore.engine.run.engine_service import EngineService
-from longshore.engine.rundir.run_settings import read_settings
-from longshore.engine.schedule.concurrency_limits import find_missing_limits
-from longshore.engine.staging.check_staging import check_staging, refuse_transfer
+from longshore.engine.run.processes import engine_command
+from longshore.engine.run_settings import read_settings
+from longshore.engine.schedule.resource_pool import find_missing_limits
+from longshore.engine.staging import check_staging, refuse_transfer
 from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.event import Event
 from longshore.model.json_lines import encode_line

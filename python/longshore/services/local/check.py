@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.contract.service import Context, Problem, Site
-from longshore.engine.schedule.concurrency_limits import find_missing_limits
-from longshore.engine.staging.check_staging import check_staging
+from longshore.engine.schedule.resource_pool import find_missing_limits
+from longshore.engine.staging import check_staging
 from longshore.services.local.machine import format_amount
 from longshore.sites.requests import ignored_requests
 

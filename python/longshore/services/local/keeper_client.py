@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from longshore.contract.executor import AttemptId, MemberEvent
 from longshore.contract.service import RUN_FOLDER_VARIABLE, RunPaths
-from longshore.engine.rundir.outer_job import OUTER_VARIABLE
+from longshore.engine.outer_job import OUTER_VARIABLE
 from longshore.errors import RunUnreadableError
 from longshore.keeper.program.kernel import become_subreaper
 from longshore.keeper.protocol import (

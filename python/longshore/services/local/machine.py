@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.contract.service import PingReport
-from longshore.engine.rundir.outer_job import limit_to_outer_job
+from longshore.engine.outer_job import limit_to_outer_job
 from longshore.jobs.commands import GPU_RESOURCES
 from longshore.model.wording import count_noun
 from longshore.rundir.find_run import run_of_this_job

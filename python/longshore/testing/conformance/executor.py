@@ -42,7 +42,7 @@ from longshore.contract.executor import (
     Urgency,
 )
 from longshore.contract.service import Mark, RunPaths, Unreachable
-from longshore.engine.run.executor_capabilities import wait_for_news
+from longshore.engine.run.loop import wait_for_news
 from longshore.keeper.program.units import UnitFile
 from longshore.model.event import Ended, FileStamp, Lost, OutputState, Started
 from longshore.model.states import Cause

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
 
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import AttemptSucceeded, BriefEvent, Ended, Started
 from longshore.reports.attempts import AttemptCollector
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import UserLog

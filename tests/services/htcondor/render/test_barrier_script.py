@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Ended, Failed, Started, Submitted, Submitting
 from longshore.model.states import Cause
 from longshore.model.tasks import Dag
 from longshore.model.workflow import JobGroup, Ordering, Workflow
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import JobCode, RunState
 from longshore.services.htcondor.render import barrier_script as program
 from longshore.services.htcondor.render.barrier_script import BarrierFollower
 from longshore.services.htcondor.render.dag_edges import find_edges

@@ -18,10 +18,9 @@ from longshore import __version__
 from longshore.contract.executor import Batch
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.engine.job_wrapper import output_rule
-from longshore.engine.policy.output_rules import judge_outputs
+from longshore.engine.policy.success_rules import judge_outputs
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir.replay import replay
-from longshore.engine.staging.staged_ends import StagedEnds
+from longshore.engine.staging import StagedEnds
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import FORMAT, Ended, Event, Finished, Life
 from longshore.model.states import JobState
@@ -30,6 +29,7 @@ from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.journal import Journal, lives, next_life, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission
+from longshore.runs.replay import replay
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.dialect import DependencyDialect
 from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE

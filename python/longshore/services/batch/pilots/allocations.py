@@ -23,10 +23,12 @@ from longshore.contract.executor import (
     SubmitResult,
     Throttled,
     WaitReasons,
+    discard_ends,
+    free_submissions,
+    max_batch_for,
 )
 from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.engine.run.executor_capabilities import discard_ends, free_submissions, max_batch_for
 from longshore.model.event import Ended, Lost, Started
 from longshore.model.states import Cause
 from longshore.model.workflow import Request

@@ -27,7 +27,7 @@ from longshore.contract.executor import (
     WaitReasons,
 )
 from longshore.contract.service import CancelOutcome, Mark, PingReport, RunPaths, Unreachable
-from longshore.engine.run.executor_capabilities import wait_for_news
+from longshore.engine.run.loop import wait_for_news
 from longshore.model.event import AttemptFacts
 from longshore.model.tasks import Scalar
 from longshore.model.workflow import MIB, Request

@@ -13,13 +13,13 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.service import RunPaths
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JobCode
 from longshore.errors import DECODE_ERRORS
 from longshore.model.event import PLAIN_FORMAT, Life, Restarted
 from longshore.model.submission import Submission
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card, read_owner, user_name_of, write_card
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode
 from longshore.services.htcondor.codes import EventType
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_reader import UserLog

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunPaths, Unreachable
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Steer
 from longshore.rundir.job_table import JobTable, read_header
+from longshore.runs.replay import replay
+from longshore.runs.state.run_state import JobCode
 from longshore.services.htcondor.codes import BPS_FINAL_NODE, CANCEL_REASON, FINAL_NODE
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.schedd.client import CondorClient, quoted

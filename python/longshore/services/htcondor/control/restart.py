@@ -11,13 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from longshore.contract.service import RestartChanges, RunPaths
-from longshore.engine.policy.change_request import change_request
-from longshore.engine.rundir.replay import initial_state
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import OVER, JobCode
-from longshore.engine.state.restart_selection import select_for_restart
-from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import make_set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.jobs.commands import full_command, names_attempt
 from longshore.model.event import Ended, Event, Restarted, Steer
@@ -25,6 +18,12 @@ from longshore.model.states import Cause
 from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import read_changed_jobs
+from longshore.runs.replay import initial_state
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.change_request import change_request
+from longshore.runs.state.restart_selection import select_for_restart
+from longshore.runs.state.run_state import OVER, JobCode, RunState
+from longshore.runs.state.steering import make_set_events
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -11,14 +11,13 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.contract.service import Mark, RunPaths, StaleMarkError
-from longshore.engine.state.job_codes import JOB_STATES
-from longshore.engine.state.run_state import RunState
 from longshore.model.event import Event, JobMap, Steer, translate_events
 from longshore.model.states import JobState, state_of_run
 from longshore.model.workflow import Request
 from longshore.model.workflow_lines import WorkflowHeader
 from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.submissions import read_job_maps, read_manifest
+from longshore.runs.state.run_state import JOB_STATES, RunState
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.submission_record import DagSubmission
 

@@ -17,11 +17,6 @@ import msgspec
 
 from longshore.contract.executor import WaitReasons
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
-from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
-from longshore.engine.rundir.replay import replay
-from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import OVER
-from longshore.engine.state.run_state import RunState
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
 from longshore.model.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
 from longshore.model.json_lines import encode_line
@@ -31,6 +26,9 @@ from longshore.model.tasks import collection_paused
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_event, life_path, read_since
 from longshore.rundir.run_directory import is_own_run, write_waiting
+from longshore.runs.replay import list_reuse_events, read_reused_jobs, replay
+from longshore.runs.state.apply_events import apply_event
+from longshore.runs.state.run_state import OVER, RunState
 from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases, SavedJobPhases

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.engine.policy.output_rules import judge_outputs
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
+from longshore.engine.policy.success_rules import judge_outputs
 from longshore.errors import RunUnreadableError
 from longshore.model.event import (
     AttemptSucceeded,

@@ -1,1 +1,0 @@
-"""The engine's files in the run directory: job table, snapshots, interventions, locks and logs."""

@@ -1,1 +1,0 @@
-"""Staging of jobs' files: the command that stages a job, what it recorded, and checks before submission."""

@@ -1,0 +1,1 @@
+"""Runs that were submitted: found, opened and followed, with their state by their events."""
