@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.app.written_run import WrittenRun, course
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths, Unreachable
+from longshore.runs.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.config.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
 from longshore.config.merge import to_node
 from longshore.config.plugins import shipped_path
@@ -68,6 +67,7 @@ from longshore.reports.documents.run import (
     submit_document,
 )
 from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
+from longshore.runs.open_run import OpenRun
 from longshore.runs.state.restart_selection import RestartReason
 from longshore.sites.profile_files import SiteFolderKind
 from longshore.sites.select import UndefinedNameError

@@ -7,8 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.app.runs.events import EventFollower
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import (
     Context,
     JobStatus,
@@ -32,6 +30,8 @@ from longshore.reports.page.render import render_run_page
 from longshore.reports.replay import read_cached_report
 from longshore.reports.report import report_run
 from longshore.rundir.run_directory import read_card, write_card
+from longshore.runs.events import EventFollower
+from longshore.runs.open_run import OpenRun
 from longshore.testing.runs import write_run
 
 

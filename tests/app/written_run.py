@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 from tests.journal_lines import append_line
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
 from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import (
@@ -31,6 +30,7 @@ from longshore.model.workflow import JobSettings, Request
 from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
 from longshore.rundir.journal import seal_finished
 from longshore.rundir.run_directory import write_card, write_snapshot
+from longshore.runs.open_run import OpenRun
 from longshore.runs.replay import make_reuse_events
 from longshore.runs.state.apply_events import apply_event
 from longshore.runs.state.run_state import RunState, count_states

@@ -17,7 +17,6 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 
-from longshore.app.runs.open_run import open_run
 from longshore.contract.service import RunPaths
 from longshore.control.adopt import adopt
 from longshore.control.archive import ArchiveProgress, ArchiveResult, archive_run
@@ -42,6 +41,7 @@ from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
 from longshore.rundir.run_archive import write_archive
 from longshore.rundir.run_directory import Access, read_card, require_access
+from longshore.runs.open_run import open_run
 from longshore.system.files import files
 from longshore.system.reading import read_tail
 from longshore.system.sharing import take_lock

@@ -8,7 +8,6 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import WrittenRun, finished_run
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.control.archive import archive_run
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
 from longshore.model.report import RunReport
@@ -16,6 +15,7 @@ from longshore.reports.report import report_run
 from longshore.reports.rerun_commands import rerun_commands
 from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
 from longshore.rundir.run_directory import Access, read_card, require_access
+from longshore.runs.open_run import OpenRun, open_run
 
 
 @pytest.fixture

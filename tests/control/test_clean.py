@@ -19,8 +19,6 @@ from tests.app.progress_notes import ProgressNotes
 from tests.app.written_run import NOW, WrittenRun, finished_run
 from tests.depth import examples
 
-from longshore.app.runs.open_run import open_run
-from longshore.app.verify.verify import verify_run
 from longshore.contract.service import RunPaths
 from longshore.control.clean import CleanRequest, RemovableKind, clean, find_lock_users, plan_clean
 from longshore.errors import RunNotFoundError, SubmissionRefusedError
@@ -31,6 +29,8 @@ from longshore.reports.logs import find_logs
 from longshore.reports.status import status_run
 from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
 from longshore.rundir.run_directory import read_card, read_cleanings
+from longshore.runs.open_run import open_run
+from longshore.runs.verify import verify_run
 from longshore.system.files import files
 from longshore.system.host import host_name
 

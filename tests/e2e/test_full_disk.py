@@ -15,8 +15,8 @@ from tests.command import Cli
 from tests.waiting import eventually
 from tests.workflows import WriteRun
 
-from longshore.app.runs.open_run import open_run
 from longshore.rundir.journal import newest_life
+from longshore.runs.open_run import open_run
 
 
 def fill(disk: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
-from longshore.app.runs.open_run import open_run
 from longshore.errors import LongshoreError
 from longshore.model.report import RunReport
 from longshore.reports.report import report_run
+from longshore.runs.open_run import open_run
 
 TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", ["a"]), "e": ("E", [])}
 YAML = """

@@ -15,11 +15,11 @@ from tests.app.progress_notes import ProgressNotes
 from tests.command import Cli
 from tests.workflows import WriteRun
 
-from longshore.app.runs.open_run import OpenRun
-from longshore.app.verify.verify import NOT_COVERED, Check, VerifyResult, verify_run
 from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
 from longshore.rundir.run_directory import read_card
+from longshore.runs.open_run import OpenRun
+from longshore.runs.verify import NOT_COVERED, Check, VerifyResult, verify_run
 
 TASKS = {"a": ("A", []), "b": ("B", ["a"]), "c": ("B", [])}
 

@@ -25,13 +25,13 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.small_run import Effect, SmallRun
 from tests.waiting import eventually
 
-from longshore.app.runs.open_run import open_run
-from longshore.app.verify.verify import Check, verify_run
 from longshore.config.plugins import shipped_path
 from longshore.contract.executor import BatchMember
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import LongshoreError
+from longshore.runs.open_run import open_run
+from longshore.runs.verify import Check, verify_run
 from longshore.services.batch.records import BatchRecord, BatchRecords
 
 GROWING: Final = ("journal/", "keeper/")

@@ -15,13 +15,13 @@ from tests.faults.disk import Chosen, State, write_state
 from tests.faults.scenarios import Recording
 from tests.faults.small_run import JOBS, LIMIT_S, Effect, SmallRun, count_jobs
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.errors import LongshoreError
 from longshore.model.event import Ended, Submitting
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
+from longshore.runs.open_run import OpenRun, open_run
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JobCode
 

@@ -20,10 +20,10 @@ from tests.faults.shim import Fault, Shim
 from tests.workflows import wfformat
 
 import longshore
-from longshore.app.runs.open_run import open_run
 from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
+from longshore.runs.open_run import open_run
 from longshore.system.host import processes_with_variable
 
 PACKAGE_PARENT: Final = Path(longshore.__file__).resolve().parent.parent

@@ -21,8 +21,6 @@ import click
 from tests.fuzz.kind import Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
 
-from longshore.app.runs.events import RunEvents
-from longshore.app.runs.open_run import open_run
 from longshore.cli.main import longshore
 from longshore.contract.service import RunPaths
 from longshore.control.resume import resume_all
@@ -32,6 +30,8 @@ from longshore.reports.run_list import RunQuery, list_runs
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import RegistryEntry, write_entry
 from longshore.rundir.run_directory import read_card
+from longshore.runs.events import RunEvents
+from longshore.runs.open_run import open_run
 
 _ORIGINAL: Final = "origin"
 """File of a case that names the run directory of which it changes files."""

@@ -13,8 +13,8 @@ from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, tree_of
 
 PAGE: Final = PACKAGE.parents[1] / "doc" / "explanation" / "the-house.md"
 STATES: Final = {"old", "moved", "deep"}
-SMALL_ELSEWHERE: Final = 50
-FORWARDS_ELSEWHERE: Final = 17
+SMALL_ELSEWHERE: Final = 10
+FORWARDS_ELSEWHERE: Final = 16
 _REASON: Final = re.compile(r"\b(?:because|so that)\b")
 
 

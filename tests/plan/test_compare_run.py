@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.runs.open_run import open_run
 from longshore.plan.changes import compare_run
 from longshore.plan.stages import Stage, run_stages
+from longshore.runs.open_run import open_run
 
 PIPELINE = "pipeline: {tasks: {one: {command: 'echo one'}}}\n"
 

@@ -12,13 +12,13 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 from tests.doors import replace_calls
 
-from longshore.app.runs.open_run import open_run
 from longshore.plan import script_run
 from longshore.plan.changes import compare_run
 from longshore.plan.new_submission import write_submission
 from longshore.plan.stages import Stage, run_stages
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import newest_submission, read_job_maps, refuse_changed_files
+from longshore.runs.open_run import open_run
 from longshore.system.files import files
 
 PIPELINE = """\

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.runs.open_run import open_run
 from longshore.plan.stages import Stage, run_stages
 from longshore.progress import QuietProgress
 from longshore.reports.documents.job import explain_job_document
 from longshore.reports.explain import explain_job
 from longshore.reports.explanation import JobExplanation
+from longshore.runs.open_run import open_run
 
 RUN = """
 computeSite: here

@@ -14,7 +14,6 @@ from tests.app.written_run import NOW, WrittenRun, course
 from tests.journal_lines import lines_of
 from tests.reports.histories import Step, history, steps_of_runs
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
 from longshore.model.event import (
     AttemptFacts,
@@ -40,6 +39,7 @@ from longshore.reports.report import report_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_since
 from longshore.rundir.run_directory import read_cached
+from longshore.runs.open_run import OpenRun
 from longshore.runs.state.run_state import RunState
 
 MANY = 20_000

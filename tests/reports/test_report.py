@@ -13,8 +13,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.runs.events import RunEvents, event_blocks
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RestartChanges, RunPaths, Unreachable
 from longshore.control import resume
 from longshore.control.restart import plan_restart
@@ -39,6 +37,8 @@ from longshore.reports.logs import LogFollower
 from longshore.reports.report import ReportBuilder, report_run
 from longshore.reports.status import status_run
 from longshore.rundir.run_directory import write_card
+from longshore.runs.events import RunEvents, event_blocks
+from longshore.runs.open_run import OpenRun
 from longshore.services.htcondor.service import HTCondorService
 from longshore.services.local.service import LocalService
 

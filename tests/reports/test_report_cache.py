@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
 from longshore.contract.service import Mark, RunPaths, Unreachable
 from longshore.model.event import BriefEvent, Event, Finished, Restarted
@@ -18,6 +17,7 @@ from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
 from longshore.rundir.run_directory import read_cached, write_cached
+from longshore.runs.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from tests.app.silent_service import silent_run
 
-from longshore.app.runs import events
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.service import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.report import RunReport
@@ -18,6 +16,8 @@ from longshore.model.submission import RunIdentity
 from longshore.reports import status
 from longshore.reports.status import wait_for_end
 from longshore.rundir.run_directory import write_card
+from longshore.runs import events
+from longshore.runs.open_run import OpenRun, open_run
 
 
 def opened(root: Path) -> OpenRun:

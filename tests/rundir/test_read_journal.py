@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.runs.events import chunk_events
 from longshore.contract.service import StaleMarkError
 from longshore.errors import RunUnreadableError
 from longshore.model.event import PLAIN_FORMAT, Event, Failed, Life, Restarted, Seal
 from longshore.model.json_lines import encode_line
 from longshore.model.report import DamagedError
 from longshore.rundir.journal import read_events, read_since
+from longshore.runs.events import chunk_events
 
 
 def life(number: int, *, seals: int | None = None) -> bytes:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from tests.simulation.commands import Silent, open_simulated
 
-from longshore.app.verify.verify import verify_run
 from longshore.contract.executor import AttemptId
 from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
@@ -35,6 +34,7 @@ from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import life_path, read_events
+from longshore.runs.verify import verify_run
 
 if TYPE_CHECKING:
     from tests.simulation.disk import Disk

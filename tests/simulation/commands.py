@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from tests.simulation.plan import Order
 from tests.simulation.service import SimulatedService
 
-from longshore.app.runs.open_run import OpenRun
-from longshore.app.verify.verify import VerifyResult, verify_run
 from longshore.contract.service import Intervention, JobSelection, RestartChanges, RunPaths
 from longshore.control.restart import restart
 from longshore.control.resume import accept_loss, resume
 from longshore.plan.submit_once import PreparedRun, submit_once
 from longshore.progress import RecordingProgress
 from longshore.rundir.run_directory import read_card
+from longshore.runs.open_run import OpenRun
+from longshore.runs.verify import VerifyResult, verify_run
 
 
 class Silent:

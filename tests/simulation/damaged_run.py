@@ -16,11 +16,11 @@ from tests.simulation.plan import DamagePlan
 from tests.simulation.truth import Truth
 from tests.simulation.universe import Universe
 
-from longshore.app.verify.verify import Check
 from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.submission import is_source
 from longshore.rundir.journal import first_event, lives, measure_lives
+from longshore.runs.verify import Check
 
 _PATIENCE_S: Final = 120.0
 

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from tests.simulation.plan import World
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.control import resume
 from longshore.engine.run.loop import Engine
 from longshore.keeper.program.attempts import AttemptRunner
 from longshore.model.event import Event, Seal
 from longshore.rundir.journal import Journal
+from longshore.runs.open_run import OpenRun
 from longshore.services.batch.pilots.fleet import Fleet
 from longshore.services.batch.pilots.program.pilot_mailbox import RecordWriter
 from longshore.services.local.keeper_client import LocalClient

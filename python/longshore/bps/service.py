@@ -20,7 +20,6 @@ from lsst.ctrl.bps import (
     WmsStates,
 )
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.bps.prepare_run import BpsLogProgress, prepare_run, refuse_unusable
 from longshore.contract.service import JobSelection, RestartChanges
 from longshore.control.interventions import cancel, live_runs_of
@@ -37,6 +36,7 @@ from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.status import status_run
 from longshore.rundir.find_run import run_reference
+from longshore.runs.open_run import OpenRun, open_run
 
 # Reports of Longshore, as those of BPS.
 

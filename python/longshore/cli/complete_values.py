@@ -15,8 +15,8 @@ from click.shell_completion import CompletionItem, split_arg_string
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
-    from longshore.app.runs.open_run import OpenRun
     from longshore.config.merge import Node
+    from longshore.runs.open_run import OpenRun
 
 
 def offer_settings(incomplete: str, file: str | None, labels: Iterable[str] = ()) -> Iterator[CompletionItem[str]]:
@@ -232,7 +232,7 @@ def _complete_references(ctx: click.Context, incomplete: str) -> Iterator[Comple
 
 def _named_run(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
-    from longshore.app.runs.open_run import open_run
+    from longshore.runs.open_run import open_run
 
     reference = next((ctx.params[name] for name in _RUN_PARAMETERS if isinstance(ctx.params.get(name), str)), None)
     # Where the value of an option is being typed, click has no arguments yet.

@@ -12,8 +12,6 @@ from typing import Final
 
 import click
 
-from longshore.app.runs.events import RunEvents, job_name_lookup
-from longshore.app.runs.open_run import open_run
 from longshore.cli.options import IMPORT, JSON, OUTPUT_FILE, STDOUT, WholeNumber, run_option
 from longshore.cli.terminal import SafeOutput, print_notes
 from longshore.errors import FilesError
@@ -21,6 +19,8 @@ from longshore.model.report import Drawing, DrawingNode
 from longshore.model.states import STATE_EXIT_STATUS, JobState
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import archive_suffix
+from longshore.runs.events import RunEvents, job_name_lookup
+from longshore.runs.open_run import open_run
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.cli.options import JSON, OptionRecord, WholeNumber, group_options
 from longshore.cli.terminal import SafeOutput, print_json, print_notes
 from longshore.errors import RunNotFoundError
 from longshore.model.report import escape_controls
 from longshore.model.states import STATE_EXIT_STATUS
 from longshore.reports.status import status_run
+from longshore.runs.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     import re

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.cli.options import JSON
 from longshore.cli.terminal import print_json
 from longshore.errors import RunNotFoundError, UsageError
 from longshore.model.report import escape_controls
+from longshore.runs.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.control.notifier import NoticeTrial

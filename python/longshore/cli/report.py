@@ -26,8 +26,8 @@ from longshore.cli.options import (
 from longshore.cli.terminal import Terminal, is_terminal, measure_terminal, print_json, print_notes
 
 if TYPE_CHECKING:
-    from longshore.app.runs.open_run import OpenRun
     from longshore.model.report import RunReport
+    from longshore.runs.open_run import OpenRun
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import ACCEPT_LOSS, JSON, SERVICE, SHARE_OUTPUTS, OptionRecord, group_options, run_option
 from longshore.cli.terminal import print_json, print_notes
@@ -17,6 +16,7 @@ from longshore.control.resume import accept_loss, resume, resume_all
 from longshore.errors import SubmissionRefusedError
 from longshore.model.report import FINAL_LABEL
 from longshore.model.wording import count_noun
+from longshore.runs.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.control.restart import RestartPlan

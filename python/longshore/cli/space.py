@@ -12,7 +12,6 @@ from typing import Final
 
 import click
 
-from longshore.app.runs.open_run import open_run
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, NonEmptyPath
 from longshore.cli.terminal import print_json
@@ -27,6 +26,7 @@ from longshore.control.clean import (
 )
 from longshore.model.report import escape_controls, format_size
 from longshore.model.wording import count_noun
+from longshore.runs.open_run import open_run
 
 _MAX_DAMAGES: Final = 3
 

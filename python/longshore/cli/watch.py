@@ -24,8 +24,8 @@ from longshore.model.wording import count_noun, format_timestamp
 from longshore.reports.styled import Span, line_text, plain, width_of
 
 if TYPE_CHECKING:
-    from longshore.app.runs.open_run import OpenRun
     from longshore.reports.report import ReportBuilder
+    from longshore.runs.open_run import OpenRun
 
 _SHOWN_STATES: Final = (
     JobState.RUNNING,
@@ -402,8 +402,8 @@ def follow_to_end(root: Path, reference: str, *, as_json: bool) -> RunReport | N
     """Follow the run to its end or to a pause, and print how it ended; ``None`` when the user interrupts."""
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
-        from longshore.app.runs.open_run import open_run
         from longshore.reports.status import wait_for_end
+        from longshore.runs.open_run import open_run
 
         opened = open_run(str(root))
         with view_run(opened) as view:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
-from longshore.app.runs.open_run import open_run
 from longshore.client.run import PrintedReport, Run
 from longshore.config.layers import Overrides
 from longshore.errors import RunNotMeantError, UsageError
@@ -22,6 +21,7 @@ from longshore.plan.stages import Stage, StageResult, SubmissionChecks, run_stag
 from longshore.plan.submission import submit as submit_run
 from longshore.progress import QuietProgress
 from longshore.reports.run_list import RunQuery, list_runs
+from longshore.runs.open_run import open_run
 
 if TYPE_CHECKING:
     from longshore.model.report import TextPrinter

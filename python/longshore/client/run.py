@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
-from longshore.app.runs.events import RunEvents
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.client.notebook import frame, show_live
 from longshore.client.tables import RunJobs, StatisticsTable, SuggestedRequests, read_jobs
 from longshore.contract.service import Intervention, JobSelection, RestartChanges
@@ -35,6 +33,8 @@ from longshore.reports.state import is_over
 from longshore.reports.statistics import find_runs_and_labels, read_statistics
 from longshore.reports.status import status_run, wait_for_end
 from longshore.reports.suggested_requests import advise_requests
+from longshore.runs.events import RunEvents
+from longshore.runs.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.errors import RunNotMeantError

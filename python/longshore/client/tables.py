@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
-from longshore.app.runs.events import event_blocks, newest_requests
-from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.errors import LongshoreError
 from longshore.model.report import escape_controls, failure_text, format_duration
 from longshore.model.states import Cause, JobState
@@ -23,6 +21,8 @@ from longshore.model.wording import count_noun
 from longshore.reports.report import report_run
 from longshore.reports.suggested_requests import requests_yaml
 from longshore.rundir.job_table import JobTable
+from longshore.runs.events import event_blocks, newest_requests
+from longshore.runs.open_run import OpenRun, map_read_errors
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import structs
 from msgspec.structs import replace
 
-from longshore.app.runs.open_run import is_missing, is_same_run, mirror_directory, open_run
 from longshore.config.service_lookup import find_service_plugin
 from longshore.contract.service import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
@@ -41,6 +40,7 @@ from longshore.rundir.registry import (
     write_entry,
 )
 from longshore.rundir.run_directory import Access, read_card, read_made_from, read_owner, require_access, user_name_of
+from longshore.runs.open_run import is_missing, is_same_run, mirror_directory, open_run
 
 # Trust in runs of other users: what such a run would start, and the record of the user's consent.
 

@@ -18,8 +18,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.app.runs.events import event_blocks
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.contract.service import RunPaths
 from longshore.engine.staging import StagedEnds, remove_draft
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
@@ -31,6 +29,8 @@ from longshore.rundir.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, ar
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries, state_folder
 from longshore.rundir.run_directory import Cleaning, is_own_run, read_mirror, read_owner, record_cleaning
+from longshore.runs.events import event_blocks
+from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JobCode
 from longshore.system.folder import remove_empty_folder, remove_file, remove_tree

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from longshore.app.verify.verify import Check
 from longshore.config.secrets import hide_secrets
 from longshore.control.clean import RemovableKind
 from longshore.control.doctor import DiagnosisState
@@ -28,10 +27,9 @@ from longshore.reports.documents.document import (
 )
 from longshore.reports.documents.run import SubmissionDocument, WaitStatus
 from longshore.runs.state.restart_selection import RestartReason
+from longshore.runs.verify import Check
 
 if TYPE_CHECKING:
-    from longshore.app.runs.open_run import OpenRun
-    from longshore.app.verify.verify import VerifyResult
     from longshore.control.adopt import AdoptResult, ForgottenRun, RunContents
     from longshore.control.archive import ArchiveResult
     from longshore.control.clean import CleanPlan, CleanResult
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from longshore.model.report import RunReport
     from longshore.plan.changes import RunComparison
     from longshore.plan.reuse import ReusePlan
+    from longshore.runs.open_run import OpenRun
+    from longshore.runs.verify import VerifyResult
 
 
 # Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``.

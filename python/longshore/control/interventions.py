@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import msgspec
 
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
 from longshore.config.service_lookup import find_service
 from longshore.contract.capabilities import Cancellable, Queryable, Steerable, require_capability
 from longshore.contract.service import CancelOutcome, Intervention, JobSelection, RunSearch
@@ -23,6 +22,7 @@ from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries
 from longshore.rundir.run_directory import Access, may_access, require_access
+from longshore.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
 
 _WAIT_S = 60.0
 """Seconds for which a cancelled run is watched by default."""

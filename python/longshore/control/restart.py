@@ -9,15 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from longshore.app.runs.events import all_events
-from longshore.app.runs.open_run import (
-    OpenRun,
-    find_job,
-    find_jobs_of_labels,
-    first_names,
-    map_index_errors,
-    map_read_errors,
-)
 from longshore.config.hidden_secrets import hidden_secrets, note_secrets
 from longshore.contract.capabilities import Amendable, Restartable, recovered_submission, require_capability
 from longshore.contract.service import RestartChanges, Unreachable
@@ -47,6 +38,15 @@ from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
 from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
 from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
+from longshore.runs.events import all_events
+from longshore.runs.open_run import (
+    OpenRun,
+    find_job,
+    find_jobs_of_labels,
+    first_names,
+    map_index_errors,
+    map_read_errors,
+)
 from longshore.runs.replay import replay
 from longshore.runs.state.restart_selection import RestartReason, RestartSelection, select_for_restart
 from longshore.runs.state.run_state import JOB_STATES, OVER, JobCode, RunState

@@ -13,7 +13,6 @@ import yaml
 from msgspec.structs import replace
 
 from longshore import __version__
-from longshore.app.runs.open_run import OpenRun, first_names
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides
 from longshore.contract.service import RestartChanges, RunPaths
@@ -48,6 +47,7 @@ from longshore.progress import Progress, QuietProgress, RecordingProgress
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import is_own_run, read_made_from
 from longshore.rundir.submissions import submission_paths
+from longshore.runs.open_run import OpenRun, first_names
 from longshore.runs.state.restart_selection import RestartReason
 from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.system.reading import can_see_file, can_see_folder, describe_change, have_same_content

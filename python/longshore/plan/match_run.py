@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from longshore.app.runs.events import all_events
-from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.service import RunPaths
 from longshore.jobs.commands import full_command
 from longshore.model.event import Ended, Event, FileStamp
@@ -25,6 +23,8 @@ from longshore.plan.run_plan import RunPlan
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_made_from
 from longshore.rundir.submissions import hash_file, look_at_inputs, read_input_files, submission_paths
+from longshore.runs.events import all_events
+from longshore.runs.open_run import OpenRun, map_index_errors
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JobCode, RunState
 from longshore.system.host import timestamp

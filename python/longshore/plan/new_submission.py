@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.config.secret_values import find_secret_values, keep_private
 from longshore.contract.service import RunPaths
 from longshore.errors import SubmissionRefusedError
@@ -33,6 +32,7 @@ from longshore.rundir.submissions import (
     submission_paths,
     write_job_map,
 )
+from longshore.runs.open_run import OpenRun
 from longshore.system.atomic import copy_file, create_file, make_executable
 from longshore.system.folder import make_folders, remove_tree, sync_names, sync_tree
 from longshore.system.reading import have_same_content

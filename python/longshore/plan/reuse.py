@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides, read_layers
 from longshore.contract.capabilities import Amendable
@@ -37,6 +36,7 @@ from longshore.progress import Progress
 from longshore.rundir.find_run import recorded_refusal
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import remove_entry, reserved_id
+from longshore.runs.open_run import OpenRun, open_run
 
 
 class ReusePlan(msgspec.Struct, frozen=True, kw_only=True):

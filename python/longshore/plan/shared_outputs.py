@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, is_missing
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.file_identity import FileIdentity
@@ -30,6 +29,7 @@ from longshore.rundir.output_claims import (
 )
 from longshore.rundir.registry import RegistryEntry, journal_stamp, newest_entries, read_entry
 from longshore.rundir.run_directory import is_own_run, read_card, read_snapshot
+from longshore.runs.open_run import READ_ERRORS, OpenRun, is_missing
 from longshore.system.links import DiskLinks
 
 _MAX_RUNS: Final = 100

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.interpolate import Scope
 from longshore.config.layers import Layers, Overrides, read_layers
@@ -48,6 +47,7 @@ from longshore.progress import OnceProgress, Progress, QuietProgress, inform, wa
 from longshore.rundir.histories import changing_states, claim_site, read_site_states, set_site_values, withdraw_claims
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card
+from longshore.runs.open_run import OpenRun, open_run
 from longshore.sites.candidates import (
     ChoiceSettings,
     KnownCandidate,

@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.runs.open_run import map_read_errors
 from longshore.config.hidden_secrets import hidden_secrets, note_secrets
 from longshore.config.interpolate import Scope
 from longshore.config.layers import Layers, Overrides, read_layers
@@ -44,6 +43,7 @@ from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.registry import reserved_id, trust_own_manifest
 from longshore.rundir.run_directory import Access, read_card, read_made_from, read_submitting, require_access
 from longshore.rundir.submissions import accept_changes, read_manifest
+from longshore.runs.open_run import map_read_errors
 from longshore.system.detached import end_standby
 from longshore.system.reading import current_directory
 from longshore.system.sharing import lock_folder

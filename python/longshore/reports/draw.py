@@ -10,8 +10,6 @@ from pathlib import Path
 from msgspec import structs
 from msgspec.structs import replace
 
-from longshore.app.runs.events import event_blocks, events_of_jobs
-from longshore.app.runs.open_run import OpenRun, find_job, map_index_errors, open_run
 from longshore.config.final_job import WhenRun, read_when_run
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Overrides
@@ -28,6 +26,8 @@ from longshore.plan.stages import advance_run
 from longshore.progress import Progress, RecordingProgress
 from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
+from longshore.runs.events import event_blocks, events_of_jobs
+from longshore.runs.open_run import OpenRun, find_job, map_index_errors, open_run
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JOB_STATES
 from longshore.system.reading import can_see_file

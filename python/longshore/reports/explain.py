@@ -9,8 +9,6 @@ from itertools import chain
 from msgspec import structs
 from msgspec.structs import replace
 
-from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs
-from longshore.app.runs.open_run import OpenRun, find_job, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.engine.run.progress import code_of_waiting
@@ -51,6 +49,8 @@ from longshore.reports.show_job import asked_resources, retry_budgets
 from longshore.rundir.batch_records import describe_copy, read_marks
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, read_waiting
+from longshore.runs.events import active_requests, event_blocks, events_of_jobs
+from longshore.runs.open_run import OpenRun, find_job, map_index_errors
 from longshore.runs.replay import initial_state, replay
 from longshore.runs.state.apply_events import apply_events
 from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode, RunState
@@ -65,7 +65,7 @@ time.
 class JobReplay:
     """State of a job and its ancestors; for other jobs, `state` is meaningless.
 
-    `blocks` are those of `longshore.app.runs.events.event_blocks`. Raises `RunUnreadableError` if a line is no
+    `blocks` are those of `longshore.runs.events.event_blocks`. Raises `RunUnreadableError` if a line is no
     event. The events of more than `small` ancestors are read with those of all jobs.
     """
 

@@ -12,17 +12,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.runs.events import EventFollower, event_blocks, events_of_jobs, jobs_failed_once, pause_after_poll
-from longshore.app.runs.open_run import (
-    READ_ERRORS,
-    OpenRun,
-    find_job,
-    find_jobs_of_labels,
-    is_missing,
-    map_index_errors,
-    map_read_errors,
-    open_run,
-)
 from longshore.contract.capabilities import LogLocator, log_locator
 from longshore.contract.service import file_name
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
@@ -37,6 +26,17 @@ from longshore.rundir.archived_runs import open_archived_log
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_life_of_workflow
 from longshore.rundir.run_directory import read_cleanings
+from longshore.runs.events import EventFollower, event_blocks, events_of_jobs, jobs_failed_once, pause_after_poll
+from longshore.runs.open_run import (
+    READ_ERRORS,
+    OpenRun,
+    find_job,
+    find_jobs_of_labels,
+    is_missing,
+    map_index_errors,
+    map_read_errors,
+    open_run,
+)
 from longshore.runs.replay import initial_state, read_reused_jobs, replay
 from longshore.runs.state.apply_events import apply_event
 from longshore.runs.state.run_state import OVER, JobCode, RunState

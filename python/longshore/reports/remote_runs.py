@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
 from longshore.config.service_lookup import environment_service, queryable_services
 from longshore.contract.service import RemoteRuns, RunPaths, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError
@@ -14,6 +13,7 @@ from longshore.model.report import RunReport
 from longshore.reports.status import status_run
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import with_newest_counts
+from longshore.runs.open_run import OpenRun, is_manager_id, open_run
 
 LEAST_DAYS: Final = 2.0
 """Days to look back for a named run, as in BPS."""

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias, get_ori
 import msgspec
 
 from longshore import __version__
-from longshore.app.runs.events import chunk_events
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import BriefEvents
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.engine.run.progress import find_held_jobs
@@ -49,6 +47,8 @@ from longshore.rundir.journal import checksum_at, late_path
 from longshore.rundir.journal_damage import JournalSurvey
 from longshore.rundir.run_directory import read_cached, read_waiting, write_cached
 from longshore.rundir.submissions import workflow_path
+from longshore.runs.events import chunk_events
+from longshore.runs.open_run import OpenRun
 from longshore.runs.replay import find_unknown_jobs, initial_state
 from longshore.runs.state.apply_events import apply_events
 from longshore.runs.state.run_state import ACTIVE, JOB_STATES, JobCode, RunState, count_held, count_states, is_stuck

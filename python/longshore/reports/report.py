@@ -11,8 +11,6 @@ from typing import Final
 
 from msgspec import structs
 
-from longshore.app.runs.events import EventFollower
-from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.capabilities import status_lines
 from longshore.contract.service import Unreachable
 from longshore.errors import RunUnreadableError
@@ -53,6 +51,8 @@ from longshore.rundir.notices import (
 )
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card, read_snapshot, read_submitting, read_waiting
+from longshore.runs.events import EventFollower
+from longshore.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.runs.replay import read_reused_jobs
 from longshore.runs.state.run_state import RunState
 from longshore.runs.state.steering import describe_pause

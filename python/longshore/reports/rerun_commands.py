@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun
 from longshore.config.secrets import mask_secrets
 from longshore.contract.capabilities import Amendable, Restartable
 from longshore.errors import LongshoreError
@@ -18,6 +17,7 @@ from longshore.model.submission import Fingerprint
 from longshore.reports.state import END_STATES
 from longshore.rundir.archived_runs import UnpackCommands, unpack_commands
 from longshore.rundir.run_directory import read_made_from
+from longshore.runs.open_run import READ_ERRORS, OpenRun
 
 _NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
 """States of jobs that a restart runs again."""

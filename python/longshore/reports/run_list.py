@@ -10,7 +10,6 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.contract.service import RemoteRuns, RunPaths, RunSearch
 from longshore.errors import UsageError
 from longshore.model.report import RunReport
@@ -23,6 +22,7 @@ from longshore.rundir.archive_names import archive_suffix
 from longshore.rundir.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import with_newest_counts
+from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 
 FieldValue: TypeAlias = str | int | None
 

@@ -9,8 +9,6 @@ from typing import Final, cast
 
 import msgspec
 
-from longshore.app.runs.events import event_blocks, events_of_jobs
-from longshore.app.runs.open_run import OpenRun, find_job
 from longshore.config.secrets import hide_secrets, hide_words, looks_secret, mask_secrets, secret_spans
 from longshore.contract.capabilities import AllocationReader
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
@@ -35,6 +33,8 @@ from longshore.model.workflow import Allocation, JobSettings, Request
 from longshore.model.workflow_lines import StoredJob
 from longshore.reports.attempts import attempts_of
 from longshore.rundir.job_table import JobTable
+from longshore.runs.events import event_blocks, events_of_jobs
+from longshore.runs.open_run import OpenRun, find_job
 from longshore.sites.inherited_environment import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition
 from longshore.system.room import bounded_umask

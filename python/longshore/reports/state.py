@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import HoldRules
 from longshore.contract.service import Unreachable
 from longshore.model.report import FINAL_LABEL, RunReport, Snapshot
@@ -17,6 +16,7 @@ from longshore.model.wording import count_noun, format_moment
 from longshore.rundir.journal import first_event, measure_lives
 from longshore.rundir.liveness import find_stall_start
 from longshore.rundir.submissions import read_job_maps
+from longshore.runs.open_run import OpenRun
 from longshore.system.room import describe_full_disk
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})

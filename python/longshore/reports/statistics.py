@@ -11,8 +11,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.runs.events import EventFollower, chunk_events
-from longshore.app.runs.open_run import OpenRun, first_names, map_index_errors, map_read_errors, open_run
 from longshore.errors import RunNotFoundError, UnknownRunError, UnknownServiceError, UnreachableError
 from longshore.model.event import Attempt, AttemptMeasures, Event, Finished, Life, Restarted
 from longshore.model.measurements import Distribution, distribution_of_lists
@@ -23,6 +21,8 @@ from longshore.model.wording import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptRecords
 from longshore.rundir.job_table import JobTable
+from longshore.runs.events import EventFollower, chunk_events
+from longshore.runs.open_run import OpenRun, first_names, map_index_errors, map_read_errors, open_run
 
 
 class BadputSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.config.search import PART_SECTIONS
 from longshore.errors import FilesError, Origin
 from longshore.model.event import Attempt
@@ -24,6 +23,7 @@ from longshore.model.tasks import collection_paused
 from longshore.model.wording import count_noun
 from longshore.model.workflow import MIB, Request, round_up
 from longshore.reports.statistics import RunAttempts, read_attempts
+from longshore.runs.open_run import OpenRun
 from longshore.system.atomic import create_atomically
 from longshore.system.output_file import require_parent, write_error
 from longshore.system.reading import read_record

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.event import Ended, Event, Retry, Started, Steer
@@ -19,6 +18,7 @@ from longshore.model.submission import Fingerprint
 from longshore.model.workflow import Request
 from longshore.reports.page.content import FAILED, MAX_JOBS, RUNNING, SUCCEEDED, UNKNOWN, RunPage, collect_page
 from longshore.reports.page.render import render_run_page
+from longshore.runs.open_run import OpenRun
 
 LATER = NOW + 100
 

@@ -9,10 +9,10 @@ from tests.command import Cli
 from tests.services.htcondor import changed_run
 from tests.services.htcondor.changed_run import AnsweringSchedd, node, states
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.capabilities import Amendable
 from longshore.plan.changes import compare_run
 from longshore.plan.new_submission import write_submission
+from longshore.runs.open_run import OpenRun, open_run
 
 YAML = """\
 wmsServiceClass: htcondor

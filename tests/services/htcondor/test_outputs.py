@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from tests.services.htcondor.rendering import ROOT, context
 
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.service import RunPaths
 from longshore.model.event import FORMAT, AttemptSucceeded, Ended, Life, OutputFinding, OutputState
 from longshore.model.states import Cause, JobState
@@ -21,6 +20,7 @@ from longshore.reports.explain import explain_job
 from longshore.reports.report import report_run
 from longshore.rundir.job_table import read_header
 from longshore.rundir.run_directory import write_card
+from longshore.runs.open_run import OpenRun
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -16,9 +16,9 @@ from longshore.model.wording import format_timestamp
 from longshore.reports.documents.document import Count, DatedDocument, DocumentEntry, Seconds
 
 if TYPE_CHECKING:
-    from longshore.app.runs.open_run import OpenRun
     from longshore.contract.service import Intervention
     from longshore.plan.stages import StageResult
+    from longshore.runs.open_run import OpenRun
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]
 WaitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21]

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import structs
 
 from longshore import __version__
-from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
 from longshore.config.merge import PACKAGED_LAYERS
 from longshore.config.secrets import mask_secrets
 from longshore.errors import Origin, RunNotFoundError, RunUnreadableError
@@ -42,6 +41,7 @@ from longshore.reports.suggested_requests import (
     describe_value,
     suggestion_yaml,
 )
+from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
 
 
 class LabelRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,6 @@ from longshore.contract.service import (
     Unreachable,
     WmsService,
 )
-from longshore.engine.run.service_capabilities import event_source, is_alive
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError
 from longshore.model.event import AttemptSucceeded, BriefEvent, Ended, Event, Finished
 from longshore.model.notice import NoticeEvent, NoticeRule
@@ -67,6 +66,7 @@ from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events as read_journal
 from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.run_directory import read_card, write_card
+from longshore.runs.open_run import event_source, is_alive
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JOB_STATES, RunState
 from longshore.system.atomic import create_file

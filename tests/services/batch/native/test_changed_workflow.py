@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from tests.command import Cli
 
-from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.capabilities import Amendable
 from longshore.contract.service import RestartChanges
 from longshore.control.restart import plan_restart
@@ -16,6 +15,7 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.event import FORMAT, Life
 from longshore.plan.changes import compare_run
 from longshore.rundir.journal import Journal
+from longshore.runs.open_run import OpenRun, open_run
 from longshore.services.batch.native.observe import NativeRecord
 from longshore.services.batch.records import BatchRecord, BatchRecords
 

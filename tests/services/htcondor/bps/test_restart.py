@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.services.htcondor.bps.submit_directories import copied
 
-from longshore.app.runs.open_run import open_run
 from longshore.contract.service import RestartChanges
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
+from longshore.runs.open_run import open_run
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.bps.restart import restart_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.runs.events import RunEvents
-from longshore.app.runs.open_run import OpenRun
 from longshore.config.secret_values import read_secrets
 from longshore.config.secrets import HIDDEN
 from longshore.model.event import Ended
@@ -20,6 +18,8 @@ from longshore.reports.page.content import collect_page
 from longshore.reports.page.render import render_run_page
 from longshore.reports.report import report_run
 from longshore.reports.show_job import show_job
+from longshore.runs.events import RunEvents
+from longshore.runs.open_run import OpenRun
 
 CONFIG = "myToken: hunter2-x\nqueue: hunter2-x\ncommand: [sh, --password, abc77zz]\nurl: sftp://ada:geheim@h\n"
 REASON = "failed to execute '/bin/x' with arguments --login 'hunter2.x' --token abc77zz sftp://ada:geheim@h"

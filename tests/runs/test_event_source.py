@@ -9,9 +9,6 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.runs import events as poll
-from longshore.app.runs.events import EventFollower, RunEvents
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
@@ -19,6 +16,9 @@ from longshore.model.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Start
 from longshore.model.json_lines import encode_line
 from longshore.model.submission import Submission
 from longshore.reports.logs import LogFollower, LogUpdate, find_logs
+from longshore.runs import events as poll
+from longshore.runs.events import EventFollower, RunEvents
+from longshore.runs.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by="submit"), *course()]

@@ -1,4 +1,4 @@
-"""How what a user names becomes a submitted run that is open, and jobs of it: by id, name, path or label."""
+"""How what a user names becomes a submitted run that is open, with its service and events, and jobs of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ from longshore.config.service_lookup import (
     service_names,
     short_name,
 )
-from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable, RunMirroring, log_locator
-from longshore.contract.service import EventSource, Mark, RunPaths, RunSearch, Unreachable, WmsService, log_path
-from longshore.engine.run.service_capabilities import event_source, is_alive
+from longshore.contract.capabilities import BriefEvents, LivenessProbe, LogLocator, Queryable, RunMirroring, log_locator
+from longshore.contract.service import (
+    EventSource,
+    Mark,
+    ReportSource,
+    RunPaths,
+    RunSearch,
+    Unreachable,
+    WmsService,
+    log_path,
+)
 from longshore.errors import (
     DECODE_ERRORS,
     FilesError,
@@ -32,7 +40,7 @@ from longshore.errors import (
     ServiceError,
     UnknownServiceError,
 )
-from longshore.model.event import BriefEvent, Event
+from longshore.model.event import BriefEvent, Event, Finished, Life
 from longshore.model.states import JobState
 from longshore.model.submission import RunIdentity
 from longshore.model.wording import NAME_LIKENESS, did_you_mean
@@ -49,6 +57,43 @@ if TYPE_CHECKING:
     from longshore.model.report import Damage
     from longshore.rundir.journal_damage import JournalSurvey
     from longshore.runs.state.run_state import RunState
+
+# Events and liveness, by what the service can do.
+
+
+def event_source(service: WmsService) -> EventSource:
+    """Return the event source of a service's runs: the service, or one that derives events from its reports."""
+    if isinstance(service, EventSource):
+        return service
+    # Imported here: few services need it.
+    from longshore.runs.report_events import ReportedEvents
+
+    assert isinstance(service, ReportSource)  # held by `find_service`
+    return ReportedEvents(service, service.name)
+
+
+def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:
+    """Return whether a run is live: by the service's probe, else by its report or its events."""
+    if isinstance(service, LivenessProbe):
+        return service.is_alive(run)
+    if not read_card(run).submissions:
+        if run.submitting.exists():
+            return Unreachable(why=f"the service '{service.name}' cannot tell whether it arrived")
+        return False
+    if isinstance(service, ReportSource):
+        report = service.report(run)
+        return report if isinstance(report, Unreachable) else not report.is_over
+    answer = event_source(service).events(run)
+    if isinstance(answer, Unreachable):
+        return answer
+    over = False
+    for event in answer[0]:
+        if isinstance(event, Finished | Life):
+            over = isinstance(event, Finished)
+    return not over
+
+
+# Runs and jobs that users name.
 
 
 def current_run(run: RunPaths) -> RunPaths:

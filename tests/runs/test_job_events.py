@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.app.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
-from longshore.app.runs.open_run import OpenRun
 from longshore.contract.executor import Limits
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
@@ -25,6 +23,8 @@ from longshore.reports.explain import JobReplay
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card
+from longshore.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
+from longshore.runs.open_run import OpenRun
 from longshore.runs.replay import replay
 from longshore.runs.state.run_state import JobCode
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager

@@ -1,1 +1,0 @@
-"""Use cases of the application, one module per command or Python call."""

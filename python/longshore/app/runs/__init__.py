@@ -1,1 +1,0 @@
-"""Submitted runs: how they are found, opened and followed."""
