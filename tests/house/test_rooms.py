@@ -14,7 +14,7 @@ from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, tree_of
 PAGE: Final = PACKAGE.parents[1] / "doc" / "explanation" / "the-house.md"
 STATES: Final = {"old", "moved", "deep"}
 SMALL_ELSEWHERE: Final = 10
-FORWARDS_ELSEWHERE: Final = 16
+FORWARDS_ELSEWHERE: Final = 12
 _REASON: Final = re.compile(r"\b(?:because|so that)\b")
 
 
@@ -52,7 +52,9 @@ def test_every_module_has_a_room_and_every_room_a_state() -> None:
     missing = [room for room, state in rooms.items() if state != "old" and not _exists(room)]
     assert not missing, "rooms that are moved or deep have a folder"
     if "old" not in rooms.values():
-        assert not [str(path) for path in MODULES if path.parent != PACKAGE and not room_of(path, rooms)]
+        assert not [
+            str(path) for path in MODULES if path.parent != PACKAGE and lines_of_code(path) and not room_of(path, rooms)
+        ]
 
 
 def _exists(room: str) -> bool:

@@ -109,11 +109,6 @@ _RECENT_S: Final = 60.0
 """Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""
 
 
-def is_engine_alive(run: RunPaths) -> bool:
-    """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-    return has_local_engine(run) or has_remote_heartbeat(run)
-
-
 def has_remote_heartbeat(run: RunPaths) -> bool:
     """Return whether another host's engine wrote a snapshot a moment ago."""
     snapshot = read_snapshot(run)

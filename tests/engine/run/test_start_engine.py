@@ -15,7 +15,7 @@ from longshore.engine.run.processes import refuse_if_alive, wait_for_life
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import FORMAT, Life
 from longshore.rundir.journal import Journal
-from longshore.rundir.liveness import is_engine_alive, lock_run, read_holder
+from longshore.rundir.liveness import has_local_engine, lock_run, read_holder
 from longshore.services.local.service import LocalService
 from longshore.system.folder import make_folders
 from longshore.testing.runs import write_run
@@ -52,7 +52,7 @@ def test_an_engine_that_has_not_begun_its_life_is_named_by_its_process(run: RunP
     """Between lock and life an engine reads its jobs; the newest life is that of a dead one meanwhile."""
     with lock_run(run):
         with pytest.raises(SubmissionRefusedError, match=rf"a new engine \(process {os.getpid()} of '"):
-            refuse_if_alive(run, is_engine_alive)
+            refuse_if_alive(run, has_local_engine)
         late = subprocess.Popen(["true"])
         late.wait()
         with pytest.raises(SubmissionRefusedError) as caught:
@@ -70,7 +70,7 @@ def test_a_lock_without_a_holder_names_the_newest_life(run: RunPaths) -> None:
         with pytest.raises(
             SubmissionRefusedError, match=r"its engine is alive: engine 1 \(process 7 of '.*' on 'elsewhere'\)"
         ):
-            refuse_if_alive(run, is_engine_alive)
+            refuse_if_alive(run, has_local_engine)
 
 
 def test_without_another_engine_none_began(run: RunPaths) -> None:

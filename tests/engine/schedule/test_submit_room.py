@@ -63,7 +63,7 @@ def test_there_is_room_for_as_many_as_can_be_added_one_by_one(
     room = SubmitRoom(Limits() if packed else limits)
     if packed:
         room.packed_limits = limits
-        room.add_packed("b")
+        room.packed_buckets.add("b")
     room.begin_round(2, 3, at_most=at_most)
     number = room.count_room("b", most)
     for _ in range(number):

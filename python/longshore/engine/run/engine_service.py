@@ -59,7 +59,7 @@ from longshore.rundir.interventions import (
 )
 from longshore.rundir.journal import count_fruitless_lives, lives, read_events, read_since
 from longshore.rundir.journal_damage import refuse_if_lives_lost, refuse_lost_manifest
-from longshore.rundir.liveness import is_engine_alive, kill_local_engine, last_log_line, lock_run
+from longshore.rundir.liveness import has_local_engine, has_remote_heartbeat, kill_local_engine, last_log_line, lock_run
 from longshore.rundir.run_directory import Access, read_card, read_snapshot, require_access
 from longshore.rundir.submissions import refuse_changed_files
 from longshore.system.atomic import sync_file
@@ -248,7 +248,7 @@ class EngineService(
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-        return is_engine_alive(run)
+        return has_local_engine(run) or has_remote_heartbeat(run)
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return the locator of logs, if the user chose their directories."""

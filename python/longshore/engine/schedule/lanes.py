@@ -249,18 +249,15 @@ class SubmitRoom:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.packed_limits = Limits()
-        self._packed_buckets: set[Hashable] = set()
+        self.packed_buckets: set[Hashable] = set()
+        """Buckets of packed jobs."""
         self._own, self._packed = _JobCounts(), _JobCounts()
         self._batches_left: int | None = None
-
-    def add_packed(self, bucket: Hashable) -> None:
-        """Take the jobs of a bucket for packed ones."""
-        self._packed_buckets.add(bucket)
 
     @property
     def needs_buckets(self) -> bool:
         """Whether `begin_round` needs the bucket of each job."""
-        return bool(self._packed_buckets) or self.limits.max_waiting_alike is not None
+        return bool(self.packed_buckets) or self.limits.max_waiting_alike is not None
 
     def begin_round(self, waiting: int, active: int, *, at_most: int | None) -> None:
         """Begin a round with so many waiting and active jobs, in which `at_most` batches may be submitted."""
@@ -271,7 +268,7 @@ class SubmitRoom:
         """Count all active jobs by bucket, and whether each waits; for `needs_buckets`."""
         counts = {False: _JobCounts(), True: _JobCounts()}
         for bucket, is_waiting in jobs:
-            found = counts[bucket in self._packed_buckets]
+            found = counts[bucket in self.packed_buckets]
             found.active += 1
             if is_waiting:
                 found.waiting += 1
@@ -284,22 +281,22 @@ class SubmitRoom:
 
     def count_room(self, bucket: Hashable, most: int) -> int:
         """Return how many more jobs of a bucket the limits allow, up to `most`."""
-        if bucket in self._packed_buckets:
+        if bucket in self.packed_buckets:
             return self._packed.count_room(bucket, self.packed_limits, most)
         return self._own.count_room(bucket, self.limits, most) if self._batches_left != 0 else 0
 
     def add(self, bucket: Hashable, number: int = 1) -> None:
         """Count jobs of a bucket that are submitted in this round."""
-        if bucket in self._packed_buckets:
+        if bucket in self.packed_buckets:
             self._packed.add(bucket, self.packed_limits, number)
         else:
             self._own.add(bucket, self.limits, number)
 
     def add_batch(self, bucket: Hashable) -> None:
         """Count a batch, which is complete."""
-        if self._batches_left is not None and bucket not in self._packed_buckets:
+        if self._batches_left is not None and bucket not in self.packed_buckets:
             self._batches_left -= 1
 
     def max_batch(self, bucket: Hashable, own: int) -> int:
         """Return the most members of a batch, where a batch of the workload manager has at most `own`."""
-        return self.packed_limits.max_batch if bucket in self._packed_buckets else own
+        return self.packed_limits.max_batch if bucket in self.packed_buckets else own

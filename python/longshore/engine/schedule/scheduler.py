@@ -114,11 +114,15 @@ class Scheduler:
             compute_pressures(state.children, self.estimates.all_expected_s(), state.barriers),
             (lambda job: self._profile(job).priority) if any(each.priority for each in profiles) else None,
         )
+        self.pressure_of = self._queue.pressure_of
+        """Expected seconds of the longest chain of jobs that begins with a job."""
         self._delayed: list[tuple[float, int]] = []
         self._is_replayed = True
         """Whether the newly ready jobs come from the replay of an earlier life."""
         self._throttle = Throttle(state, state.labels)
         self._lanes = lanes
+        self.amounts_of = lanes.amounts_of
+        """What a submitted job takes of each pool."""
         self._requests: dict[Hashable, _RegisteredRequest] = {}
         self._changed_requests: dict[tuple[object, ...], Request] = {}
         """Requests of profiles as users changed them."""
@@ -265,10 +269,6 @@ class Scheduler:
         lane = self._register(request, self._profile(job)).lane
         return (lane.name, lane.slots) if self.limits.look_ahead_s and lane.is_ahead_allowed else (None, 0)
 
-    def pressure_of(self, job: int) -> float:
-        """Return the expected seconds of the longest chain of jobs that begins with this one."""
-        return self._queue.pressure_of(job)
-
     def make_finish_event(self) -> Finished | None:
         """Return the last event of the run, once nothing can move any more."""
         state = self.state
@@ -285,10 +285,6 @@ class Scheduler:
         self._free_resources()
         self._enqueue_ready(now)
         return bool(self._queue)
-
-    def amounts_of(self, job: int) -> Sequence[tuple[Pool, Mapping[str, int]]]:
-        """Return what a submitted job takes of each pool."""
-        return self._lanes.amounts_of(job)
 
     def next_job_demand(self, now: float) -> dict[str, int]:
         """Return the amounts that the first ready job takes of the pool; empty when none is ready."""
@@ -484,6 +480,6 @@ class Scheduler:
             bucket = (profile.kind, is_packed, *rounded_amounts, request.walltime_s, *limit_names)
         bucket = self._buckets.setdefault(bucket, bucket)
         if is_packed:
-            self._room.add_packed(bucket)
+            self._room.packed_buckets.add(bucket)
         self._requests[key] = registered = _RegisteredRequest(request, bucket, lane)
         return registered
