@@ -24,10 +24,9 @@ from longshore.runs.state.run_state import RunState
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.native.observe import NativeObserver, NativeRecord, derive_events
 from longshore.services.batch.records import BatchRecord, BatchRecords
-from longshore.services.htcondor.events.dagman_end import read_dagman_end
+from longshore.services.htcondor.events.dagman_end import barrier_failures, dag_errors, read_dagman_end, submit_failures
 from longshore.services.htcondor.events.event_source import LogEventSource
-from longshore.services.htcondor.events.log_reader import UserLog
-from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors, submit_failures
+from longshore.services.htcondor.events.log_records import UserLog
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,

@@ -13,7 +13,7 @@ EXCEPTIONS = {
     "services/batch/pilots/program/pilot_system.py": "the door of a program of its own, which uses the disk of a node",
     "cli/exports.py": "the user names the file, which may be a device",
     "cli/terminal.py": "opens /dev/null",
-    "services/htcondor/schedd/bindings.py": "opens /dev/null",
+    "services/htcondor/schedd/client.py": "opens /dev/null",
     "testing/conformance/executor.py": "writes programs for jobs to run",
     "testing/conformance/service.py": "takes files away that a service must miss, and writes those that jobs wait for",
     "system/processes.py": "the door of processes loads what makes temporary folders when it is first called",

@@ -13,7 +13,7 @@ from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, tree_of
 
 PAGE: Final = PACKAGE.parents[1] / "doc" / "explanation" / "the-house.md"
 STATES: Final = {"old", "moved", "deep"}
-SMALL_ELSEWHERE: Final = 10
+SMALL_ELSEWHERE: Final = 3
 FORWARDS_ELSEWHERE: Final = 12
 _REASON: Final = re.compile(r"\b(?:because|so that)\b")
 

@@ -186,9 +186,6 @@ def unsent(rules: Iterable[NoticeRule], records: Iterable[NoticeRecord]) -> Iter
     yield from ((known[name], event) for event, name in left if name in known)
 
 
-# The notifier: a detached process that sends what is due.
-
-
 _LAST_LOOK_S: Final = 30.0
 """Time in which a notifier sees the end of a run: it pauses between two looks."""
 _START_S: Final = 30.0

@@ -9,7 +9,7 @@ from longshore.runs.state.apply_events import apply_event
 from longshore.runs.state.run_state import JOB_STATES, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.log_reader import Record
+from longshore.services.htcondor.events.log_records import Record
 from longshore.services.htcondor.events.to_events import EventBuilder
 
 REQUEUED = b"Job was evicted.\n\t(0) Job terminated and was requeued\n\t(1) Normal termination (return value 3)"

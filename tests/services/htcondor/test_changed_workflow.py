@@ -25,7 +25,7 @@ from longshore.runs.replay import replay
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.schedd.client import DagmanJob
-from longshore.services.htcondor.submission.recover import resolve_submission
+from longshore.services.htcondor.submission.submit_dag import resolve_submission
 from longshore.services.htcondor.submission_record import read_submissions, write_submissions
 
 CHANGED = ("b", "f")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.workflow import Job, JobSettings, Request
-from longshore.services.htcondor.requirements import note_unmatched_requirements, split_conjunction
+from longshore.services.htcondor.check import note_unmatched_requirements, split_conjunction
 from longshore.services.htcondor.schedd.client import CondorClient
 
 

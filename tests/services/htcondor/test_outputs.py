@@ -24,8 +24,7 @@ from longshore.runs.open_run import OpenRun
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.log_reader import UserLog
-from longshore.services.htcondor.events.parse_record import parse_eviction, parse_hold
+from longshore.services.htcondor.events.log_records import UserLog, parse_eviction, parse_hold
 from longshore.services.htcondor.events.to_events import OutputVerdicts
 from longshore.services.htcondor.render.dag import dag_text, render
 from longshore.services.htcondor.service import HTCondorService

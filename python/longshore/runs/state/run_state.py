@@ -134,9 +134,6 @@ class Barriers:
                 yield barrier, bool(left) - bool(before)
 
 
-# The state of every job and attempt, and the transitions between job states.
-
-
 # Operations done several times per job use plain numbers: otherwise comparing members of an enumeration takes most
 # of the time of a replay.
 _IS_ACTIVE: Final = bytes(code in ACTIVE for code in JobCode)

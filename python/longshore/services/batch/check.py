@@ -142,9 +142,6 @@ NATIVE_WARNING: Final = (
 """Warning, in a line, of what native runs do not support."""
 
 
-# Requests, by the site's partitions and by what its cluster has.
-
-
 Allocate: TypeAlias = Callable[[JobSettings, Mapping[str, Any]], Sequence[Allocation]]
 """Returns what each component of a job asks for, by its settings and those of the executor."""
 _MANY_REQUESTS: Final = 1000

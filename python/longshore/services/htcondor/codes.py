@@ -1,4 +1,4 @@
-"""HTCondor's numbers, and names of DAG nodes that are not numbered jobs, as its logs and its queue have them."""
+"""HTCondor's numbers and names of DAG nodes; apart because what renders, reads and steers a run needs them."""
 
 from __future__ import annotations
 

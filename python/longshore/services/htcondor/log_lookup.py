@@ -1,4 +1,4 @@
-"""Locates the log file of each attempt; its name contains HTCondor's cluster number."""
+"""Locates the logs of attempts; apart because it reads events, and what names logs must not."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class HTCondorService(
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return the jobs whose requirements no slot of the pool meets."""
-        from longshore.services.htcondor.requirements import note_unmatched_requirements
+        from longshore.services.htcondor.check import note_unmatched_requirements
 
         where = _where(ctx)
         kinds = {id(job.settings): job for job in jobs}
@@ -138,7 +138,7 @@ class HTCondorService(
 
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what a job asks for, with commands of its own such as `request_cpus`."""
-        from longshore.services.htcondor.requirements import allocation
+        from longshore.services.htcondor.check import allocation
 
         return (allocation(job),)
 
@@ -172,7 +172,7 @@ class HTCondorService(
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
-        from longshore.services.htcondor.bps.restart import restart_directory
+        from longshore.services.htcondor.bps.mirror import restart_directory
         from longshore.services.htcondor.control import restart
         from longshore.services.htcondor.submission.submit_dag import submit_run
 
@@ -191,7 +191,7 @@ class HTCondorService(
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
-        from longshore.services.htcondor.submission.recover import resolve_submission
+        from longshore.services.htcondor.submission.submit_dag import resolve_submission
 
         record = read_submissions(run)
         if record.pending is not None:
@@ -224,7 +224,7 @@ class HTCondorService(
 
     def _resolved_record(self, run: RunPaths) -> SubmissionRecord:
         """The record of submissions, after an interrupted one is resolved."""
-        from longshore.services.htcondor.submission.recover import resolve_submission
+        from longshore.services.htcondor.submission.submit_dag import resolve_submission
 
         record = read_submissions(run)
         if record.pending is None:
@@ -328,7 +328,7 @@ class HTCondorService(
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return a locator of logs; their names contain HTCondor's cluster numbers."""
-        from longshore.services.htcondor.bps.log_names import BpsLogLocator
+        from longshore.services.htcondor.bps.mirror import BpsLogLocator
         from longshore.services.htcondor.log_lookup import CondorLogLocator
 
         last = read_submissions(run).last_submission
@@ -427,7 +427,7 @@ class HTCondorService(
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the answers of the collector and the schedd."""
-        from longshore.services.htcondor.schedd.ping import ping
+        from longshore.services.htcondor.schedd.client import ping
 
         where = _where(ctx)
         pattern = str(run_value(ctx, "executeMachinesPattern") or "")
@@ -435,7 +435,7 @@ class HTCondorService(
 
     def query_load(self, ctx: Context) -> Mapping[str, float]:
         """Return the processors of the pool."""
-        from longshore.services.htcondor.schedd.ping import query_load
+        from longshore.services.htcondor.schedd.client import query_load
 
         where = _where(ctx)
         return query_load(CondorClient(schedd=where.schedd, pool=where.pool))

@@ -12,9 +12,8 @@ from longshore.model.wording import format_moment
 from longshore.rundir.job_table import JobTable
 from longshore.services.htcondor.codes import JobStatusCode
 from longshore.services.htcondor.events.dag_jobs import NamedNodes
-from longshore.services.htcondor.events.dagman_end import DagmanEnd
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.job_phases import JobPhases, status_line
-from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT
 from longshore.services.htcondor.render.service_nodes import PROVISIONER_SCRIPT
 from longshore.services.htcondor.schedd import client

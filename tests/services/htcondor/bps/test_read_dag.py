@@ -12,7 +12,7 @@ from tests.services.htcondor.bps.submit_directories import CALIB, COADD, DATA
 
 from longshore.errors import RunUnreadableError
 from longshore.services.htcondor.bps.mirror import find_dag
-from longshore.services.htcondor.bps.read_dag import BpsDag, read_dag
+from longshore.services.htcondor.bps.read_directory import BpsDag, read_dag
 
 
 def read(text: str, folder: Path, **groups: str) -> BpsDag:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.services.htcondor.bps.submit_directories import CALIB, DATA
 
 from longshore.model.workflow import MIB
-from longshore.services.htcondor.bps.read_description import parse_description, read_description
+from longshore.services.htcondor.bps.read_directory import parse_description, read_description
 
 
 def test_a_description_of_bps() -> None:

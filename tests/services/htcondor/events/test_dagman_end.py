@@ -11,10 +11,9 @@ import pytest
 from longshore.contract.service import RunPaths
 from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, barrier_failures, dag_errors, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.unsubmitted_jobs import barrier_failures, dag_errors
-from longshore.services.htcondor.schedd.bindings import silence_stdout
+from longshore.services.htcondor.schedd.client import silence_stdout
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord
 
 BEGAN = "001 (042.000.000) 2026-11-22 10:48:31 Job executing on host: <127.0.0.1:1>\n...\n"

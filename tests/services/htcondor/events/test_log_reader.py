@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.htcondor.events.log_reader import LogPosition, Record, UserLog
+from longshore.services.htcondor.events.log_records import LogPosition, Record, UserLog
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 LOGS = sorted(DATA.glob("*.log"))

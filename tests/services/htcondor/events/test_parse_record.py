@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.model.states import Cause
-from longshore.services.htcondor.events.parse_record import parse_hold, parse_memory, parse_termination
+from longshore.services.htcondor.events.log_records import parse_hold, parse_memory, parse_termination
 
 USAGE = b"""Job terminated.
 \t(1) Normal termination (return value 0)

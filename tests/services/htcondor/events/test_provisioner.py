@@ -11,7 +11,7 @@ from longshore.model.event import Event, Life
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhases, status_line
-from longshore.services.htcondor.events.log_reader import Record
+from longshore.services.htcondor.events.log_records import Record
 from longshore.services.htcondor.events.to_events import EventBuilder
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord
 

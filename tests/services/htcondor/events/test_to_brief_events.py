@@ -15,7 +15,7 @@ from longshore.runs.state.apply_events import apply_event
 from longshore.runs.state.run_state import JobCode, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.log_records import UserLog
 from longshore.services.htcondor.events.to_events import BriefEventBuilder, EventBuilder
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"

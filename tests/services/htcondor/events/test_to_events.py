@@ -14,7 +14,7 @@ from longshore.model.event import Deleted, Ended, Failed, Lost, Retry, Started, 
 from longshore.model.states import Cause, JobState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
-from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.log_records import UserLog
 from longshore.services.htcondor.events.to_events import EventBuilder
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"

@@ -7,7 +7,7 @@ from tests.services.htcondor.rendering import context, job
 
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
-from longshore.services.htcondor.render.job_groups import JobGrouper, program_line
+from longshore.services.htcondor.render.submit_description import JobGrouper, program_line
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.services.htcondor.schedd.bindings import version_number
-from longshore.services.htcondor.schedd.client import CondorId, format_id, parse_id, quoted
+from longshore.services.htcondor.schedd.client import CondorId, format_id, parse_id, quoted, version_number
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.services.htcondor.schedd.bindings import to_error, version_error
-from longshore.services.htcondor.schedd.client import Ad, CondorClient
-from longshore.services.htcondor.schedd.ping import capacity_of, ping
+from longshore.services.htcondor.schedd.client import Ad, CondorClient, capacity_of, ping, to_error, version_error
 
 GIB = 1 << 30
 MACHINES: list[Ad] = [

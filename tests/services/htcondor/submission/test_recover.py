@@ -15,7 +15,7 @@ from longshore.model.event import FORMAT, Life
 from longshore.model.submission import RunIdentity
 from longshore.rundir.run_directory import write_card
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
-from longshore.services.htcondor.submission.recover import resolve_submission, submission_constraint
+from longshore.services.htcondor.submission.submit_dag import resolve_submission, submission_constraint
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.htcondor.events.unsubmitted_jobs import submit_failures
+from longshore.services.htcondor.events.dagman_end import submit_failures
 from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag_edges import DagEdges, edge_lines
 from longshore.services.htcondor.submission.submit_dag import done_nodes, parse_retries, rescue_text

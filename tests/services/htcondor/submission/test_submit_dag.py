@@ -19,8 +19,7 @@ from longshore.model.tasks import Dag
 from longshore.model.workflow import Workflow
 from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.run_directory import write_card
-from longshore.services.htcondor.schedd.bindings import to_error
-from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
+from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob, to_error
 from longshore.services.htcondor.submission.submit_dag import DagRestart, submit_run
 from longshore.services.htcondor.submission_record import read_submissions, write_submissions
 from longshore.system.atomic import create_file

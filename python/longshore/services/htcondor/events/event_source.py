@@ -30,11 +30,10 @@ from longshore.runs.replay import list_reuse_events, read_reused_jobs, replay
 from longshore.runs.state.apply_events import apply_event
 from longshore.runs.state.run_state import OVER, RunState
 from longshore.services.htcondor.events.dag_jobs import RunDags
-from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, explain_unsubmitted, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases, SavedJobPhases
-from longshore.services.htcondor.events.log_reader import AnyLog, LogPosition, ReplacedLogError, UserLog, open_log
+from longshore.services.htcondor.events.log_records import AnyLog, LogPosition, ReplacedLogError, UserLog, open_log
 from longshore.services.htcondor.events.to_events import BriefEventBuilder, EventBuilder, NoRetryReasons, OutputVerdicts
-from longshore.services.htcondor.events.unsubmitted_jobs import explain_unsubmitted
 from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,

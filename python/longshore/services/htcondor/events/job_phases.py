@@ -11,9 +11,8 @@ import msgspec
 from longshore.model.states import Cause, JobState
 from longshore.model.wording import format_moment
 from longshore.services.htcondor.codes import EventType
-from longshore.services.htcondor.events import parse_record
-from longshore.services.htcondor.events.log_reader import Record
-from longshore.services.htcondor.events.parse_record import Hold
+from longshore.services.htcondor.events import log_records
+from longshore.services.htcondor.events.log_records import Hold, Record
 from longshore.services.htcondor.render.service_nodes import PROVISIONER_LOG
 from longshore.services.htcondor.schedd import client
 
@@ -55,14 +54,14 @@ def next_state(before: ProvisionerState, record: Record) -> ProvisionerState | N
     elif record.event_type in (EventType.EVICTED, EventType.RELEASED, EventType.SHADOW_EXCEPTION):
         state = JobState.PENDING
     elif record.event_type == EventType.HELD:
-        state, why = JobState.HELD, parse_record.parse_hold(record.body).reason
+        state, why = JobState.HELD, log_records.parse_hold(record.body).reason
     elif record.event_type == EventType.TERMINATED:
-        ending = parse_record.parse_termination(record.body)
+        ending = log_records.parse_termination(record.body)
         state = JobState.SUCCEEDED if ending.cause is None else JobState.FAILED
         why = ending.reason or ""
     elif record.event_type == EventType.ABORTED:
-        why = parse_record.parse_reason(record.body) or "it was removed"
-        if why.startswith(_BY_DAGMAN) or parse_record.is_removed_with_dag(why):
+        why = log_records.parse_reason(record.body) or "it was removed"
+        if why.startswith(_BY_DAGMAN) or log_records.is_removed_with_dag(why):
             return end_with_run(before, record.at)
         state = JobState.DELETED
     else:

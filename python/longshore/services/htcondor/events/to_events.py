@@ -38,11 +38,10 @@ from longshore.model.states import Cause
 from longshore.model.workflow import OutputCheck, Request
 from longshore.rundir.batch_records import parse_findings
 from longshore.services.htcondor.codes import EventType
-from longshore.services.htcondor.events import job_phases, parse_record
+from longshore.services.htcondor.events import job_phases, log_records
 from longshore.services.htcondor.events.dag_jobs import DagJobs, DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
-from longshore.services.htcondor.events.log_reader import Record, UserLog
-from longshore.services.htcondor.events.parse_record import UNMET_OUTPUT, AttemptEnd
+from longshore.services.htcondor.events.log_records import UNMET_OUTPUT, AttemptEnd, Record, UserLog
 from longshore.services.htcondor.render.log_names import log_paths
 from longshore.services.htcondor.render.service_nodes import PROVISIONER
 from longshore.system.reading import read_tail, read_with_status
@@ -216,7 +215,7 @@ class EventBuilder:
     # ------------------------------------------------------------------------------------------------ an attempt begins
 
     def _on_submit(self, record: Record) -> Iterable[Event]:
-        node = parse_record.parse_node(record.body)
+        node = log_records.parse_node(record.body)
         job = self._phases.job_of_cluster[record.cluster] = self._nodes.job_of(node)
         if node == PROVISIONER:
             self._phases.provisioner = job_phases.submitted_state(record)
@@ -267,11 +266,11 @@ class EventBuilder:
             events += self._release_job(job, at)
         if phases.phase[job] != _PENDING:
             events += self._queue_attempt(job, at)
-        phases.memory[job] = parse_record.parse_memory(record.body) or 0
+        phases.memory[job] = log_records.parse_memory(record.body) or 0
         phases.queue_seconds[job] = max(0.0, at - phases.since[job])
         phases.phase[job] = _RUNNING
         phases.since[job] = at
-        events.append(Started(j=job, a=phases.attempts[job], host=parse_record.parse_host(record.body), at=at, t=at))
+        events.append(Started(j=job, a=phases.attempts[job], host=log_records.parse_host(record.body), at=at, t=at))
         return events
 
     # -------------------------------------------------------------------------------------------------- an attempt ends
@@ -308,7 +307,7 @@ class EventBuilder:
         elif phases.phase[job] == _UNDECIDED:
             # It was started again, without a record.
             events += self._queue_attempt(job, at)
-        ending = parse_record.parse_termination(record.body)
+        ending = log_records.parse_termination(record.body)
         end = self._end_attempt(job, ending, at)
         events.append(end)
         phases.phase[job] = _OVER
@@ -335,7 +334,7 @@ class EventBuilder:
         phases = self._phases
         if phases.phase[job] != _RUNNING:
             return ()
-        ending = parse_record.parse_eviction(record.body)
+        ending = log_records.parse_eviction(record.body)
         if ending.cause is None:
             # A requeued job was no success, even with exit code 0.
             ending = msgspec.structs.replace(ending, cause=Cause.PREDICATE, reason="its own rule has it run again")
@@ -347,7 +346,7 @@ class EventBuilder:
     def _on_lost_shadow(self, job: int, record: Record) -> Iterable[Event]:
         if self._phases.phase[job] != _RUNNING:
             return ()
-        return self._lose_attempt(job, record.at, parse_record.parse_reason(record.body) or "its shadow failed")
+        return self._lose_attempt(job, record.at, log_records.parse_reason(record.body) or "its shadow failed")
 
     def _lose_attempt(self, job: int, at: float, why: str) -> list[Event]:
         phases = self._phases
@@ -363,14 +362,14 @@ class EventBuilder:
         phase = phases.phase[job]
         if phase in (_OVER, _HELD):
             return ()
-        hold = parse_record.parse_hold(record.body)
+        hold = log_records.parse_hold(record.body)
         steer = Steer(who=AUTHOR, act="hold", jobs=(job,), set={"why": hold.reason, "code": str(hold.code)}, t=at)
         phases.holds[job] = hold
         if phase == _PENDING:
             return self._withdraw_attempt(job, hold.reason, at, steer)
         events: list[Event] = []
         if phase == _RUNNING:
-            events.append(self._end_attempt(job, parse_record.end_of_hold(hold), at))
+            events.append(self._end_attempt(job, log_records.end_of_hold(hold), at))
             phases.causes[job] = hold.cause
         phases.phase[job] = _HELD
         cause = phases.causes[job]
@@ -401,12 +400,12 @@ class EventBuilder:
         phases.job_of_cluster.pop(record.cluster, None)
         if phases.phase[job] == _OVER:
             return ()
-        why = parse_record.parse_reason(record.body) or "it was removed"
-        if parse_record.is_removed_by_rule(why):
+        why = log_records.parse_reason(record.body) or "it was removed"
+        if log_records.is_removed_by_rule(why):
             return self._remove_by_rule(job, why, at)
         # Removed with its DAG: the run was cancelled, perhaps with other tools than Longshore.
-        is_new_cancel = parse_record.is_removed_with_dag(why) and not phases.is_cancelled
-        if parse_record.is_removed_by_person(why):
+        is_new_cancel = log_records.is_removed_with_dag(why) and not phases.is_cancelled
+        if log_records.is_removed_by_person(why):
             retried = self._retry_removed(job, why, at)
             return self._remove_job(job, why, at, is_by_person=True) if retried is None else retried
         return [*(self._cancel_events(at) if is_new_cancel else ()), *self._remove_job(job, why, at)]
@@ -475,7 +474,7 @@ class EventBuilder:
         phases.causes.pop(job, None)
         if hold:
             held = AttemptEnd(cause=cause, reason=hold.reason)
-            why = self._no_retry(job, held, phases.attempts[job]) or parse_record.describe_removal(hold.reason, why)
+            why = self._no_retry(job, held, phases.attempts[job]) or log_records.describe_removal(hold.reason, why)
         return [*events, *self._fail_node(job, cause, why, at)]
 
     # ---------------------------------------------------------------------------------------------------------- the end
@@ -625,19 +624,19 @@ class BriefEventBuilder:
     def _success(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
         began = self._execute_texts[cluster]
         started, ended = self._log.parse_time(began, cluster), self._log.parse_time(end, cluster)
-        if started is None or ended is None or not (cluster.isdigit() and parse_record.is_success(end)):
+        if started is None or ended is None or not (cluster.isdigit() and log_records.is_success(end)):
             return None
         if len(cluster) > _MOST_DIGITS:
             return None
-        host = parse_record.parse_host(began) if self._with_attempts else None
+        host = log_records.parse_host(began) if self._with_attempts else None
         if self._with_attempts and not host:
             return None
-        node = parse_record.parse_node(self._submit_texts[cluster])
+        node = log_records.parse_node(self._submit_texts[cluster])
         attempt = self._builder.brief_success(node, int(cluster), started=started)
         if attempt is None:
             return None
-        peak_memory_b, _ = parse_record.parse_memory_row(end)
-        cpu_s = parse_record.parse_cpu_s(end) if self._with_attempts else None
+        peak_memory_b, _ = log_records.parse_memory_row(end)
+        cpu_s = log_records.parse_cpu_s(end) if self._with_attempts else None
         run_s = ended - started if ended > started else 0.0
         return AttemptSucceeded(*attempt, started, ended, run_s, peak_memory_b, host, ended, cpu_s)
 

@@ -17,14 +17,7 @@ from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.tasks import collection_paused
 from longshore.model.workflow import JobSettings, Request
 from longshore.services.htcondor.codes import FINAL_NODE
-from longshore.services.htcondor.render import (
-    log_names,
-    quoting,
-    retries,
-    service_nodes,
-    submit_description,
-    transfer,
-)
+from longshore.services.htcondor.render import log_names, quoting, retries, service_nodes, submit_description, transfer
 from longshore.services.htcondor.render.dag_edges import (
     BARRIER_SCRIPT,
     NOOP_DESCRIPTION,
@@ -33,9 +26,13 @@ from longshore.services.htcondor.render.dag_edges import (
     find_edges,
     has_barrier_scripts,
 )
-from longshore.services.htcondor.render.job_groups import DescriptionGroup, JobGrouper, SharedText
 from longshore.services.htcondor.render.settings import category_name, dagman_settings, max_jobs
-from longshore.services.htcondor.render.submit_description import SubmitDescription
+from longshore.services.htcondor.render.submit_description import (
+    DescriptionGroup,
+    JobGrouper,
+    SharedText,
+    SubmitDescription,
+)
 from longshore.services.htcondor.render.transfer import has_checked_outputs
 from longshore.services.htcondor.submission_record import DAG, OVERRIDES
 

@@ -1,4 +1,4 @@
-"""Names the log file of each attempt: as the pattern for HTCondor, and as the resulting path.
+"""Names the log of each attempt, for HTCondor and for readers; apart because both sides need the same rule.
 
 HTCondor numbers the starts of a job within its cluster, and gives a job a new cluster whenever DAGMan submits it: after
 a restart, for example. The name ``logs/<label>/<nn>/<job>.<cluster>.<attempt>.log`` contains both numbers, so that no
