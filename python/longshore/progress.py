@@ -1,4 +1,4 @@
-"""Messages of a use case, independent of their presentation: its progress, notes and errors."""
+"""Progress, notes and warnings of a use case, apart because commands, notebooks and tests show them differently."""
 
 from __future__ import annotations
 

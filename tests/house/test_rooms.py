@@ -1,4 +1,4 @@
-"""Rooms: deep ones keep the rules of `doc/explanation/the-house.md`, and elsewhere breaches of them may only fall."""
+"""Rooms keep the rules of `doc/explanation/the-house.md`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Final
 
 import pytest
 from tests.house.measure import SMALL, figure_lines, forwards_of, is_forward
-from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, tree_of
+from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, nodes_of, tree_of
 
 PAGE: Final = PACKAGE.parents[1] / "doc" / "explanation" / "the-house.md"
-STATES: Final = {"old", "moved", "deep"}
-SMALL_ELSEWHERE: Final = 3
-FORWARDS_ELSEWHERE: Final = 12
 _REASON: Final = re.compile(r"\b(?:because|so that)\b")
 
 
@@ -38,40 +35,63 @@ def lacks_reason(path: Path) -> bool:
     return not _REASON.search(sentence)
 
 
-def split_by_state(paths: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the modules of deep rooms, and the others."""
-    rooms = read_rooms()
-    deep = [path for path in paths if rooms.get(room_of(path, rooms)) == "deep"]
-    return deep, [path for path in paths if path not in set(deep)]
+def interface_methods() -> frozenset[tuple[str, str]]:
+    """Return the methods that others call or replace as parts of an interface: class and name.
+
+    They are those that the contract declares, those beside abstract ones, and those that a subclass has, too, be it a
+    stand-in of the tests.
+    """
+    classes = [
+        (path, node)
+        for path in (*MODULES, *(PACKAGE.parents[1] / "tests" / "services").rglob("*.py"))
+        for node in nodes_of(path)
+        if isinstance(node, ast.ClassDef)
+    ]
+    methods = {id(node): {each.name for each in node.body if isinstance(each, ast.FunctionDef)} for _, node in classes}
+    declared = {
+        name for path, node in classes if path.is_relative_to(PACKAGE / "contract") for name in methods[id(node)]
+    }
+    abstract = {
+        node.name
+        for _, node in classes
+        for each in node.body
+        if isinstance(each, ast.FunctionDef)
+        and any(ast.unparse(word) == "abstractmethod" for word in each.decorator_list)
+    }
+    replaced = {
+        (ast.unparse(base).rpartition(".")[2], name)
+        for _, node in classes
+        for base in node.bases
+        for name in methods[id(node)]
+    }
+    own = {(node.name, name) for _, node in classes for name in methods[id(node)]}
+    return frozenset(each for each in own if each[1] in declared or each[0] in abstract or each in replaced)
 
 
-def test_every_module_has_a_room_and_every_room_a_state() -> None:
+def needless_forwards() -> dict[Path, list[str]]:
+    """Return the public functions per module that only forward, and that no interface asks for."""
+    asked = {f"{owner}.{name}" for owner, name in interface_methods()}
+    found = {path: [name for name in forwards_of(path) if name not in asked] for path in MODULES}
+    return {path: names for path, names in found.items() if names}
+
+
+def test_every_module_has_a_room_and_every_room_a_folder() -> None:
     rooms = read_rooms()
     assert rooms
-    assert set(rooms.values()) <= STATES
-    missing = [room for room, state in rooms.items() if state != "old" and not _exists(room)]
-    assert not missing, "rooms that are moved or deep have a folder"
-    if "old" not in rooms.values():
-        assert not [
-            str(path) for path in MODULES if path.parent != PACKAGE and lines_of_code(path) and not room_of(path, rooms)
-        ]
-
-
-def _exists(room: str) -> bool:
-    return (PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").exists()
+    assert set(rooms.values()) == {"deep"}
+    assert not [room for room in rooms if not (PACKAGE / room).is_dir() and not (PACKAGE / f"{room}.py").exists()]
+    homeless = [path for path in MODULES if path.parent != PACKAGE and not room_of(path, rooms)]
+    assert not [str(path) for path in homeless if lines_of_code(path)]
 
 
 def test_a_small_module_gives_its_reason() -> None:
-    deep, elsewhere = split_by_state([path for path in MODULES if lacks_reason(path)])
-    assert not [str(path.relative_to(PACKAGE)) for path in deep], "say why in the first sentence, or merge it"
-    assert len(elsewhere) <= SMALL_ELSEWHERE, "merge a small module instead of adding one"
+    small = [path for path in MODULES if path != PACKAGE / "__init__.py" and lacks_reason(path)]
+    assert not [str(path.relative_to(PACKAGE)) for path in small], "say why in the first sentence, or merge it"
 
 
 def test_no_public_function_only_forwards() -> None:
-    found = {path: names for path in MODULES if (names := forwards_of(path))}
-    deep, elsewhere = split_by_state(list(found))
-    assert not [f"{path.relative_to(PACKAGE)}: {', '.join(found[path])}" for path in deep], "call the other one"
-    assert sum(len(found[path]) for path in elsewhere) <= FORWARDS_ELSEWHERE
+    found = {str(path.relative_to(PACKAGE)): names for path, names in needless_forwards().items()}
+    assert not found, "call the other one"
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ class BatchClient:
 
     def submit(self, script: str, *options: str) -> ProgramResult:
         """Submit a script, with options beside those in the script."""
-        return self._run(self.dialect.submit_call(script, options), env=self._submit_environment)
+        return self.ask(self.dialect.submit_call(script, options), env=self._submit_environment)
 
     def submit_with_id(self, script: str, *options: str, what: str) -> int:
         """Submit a script and return the id, for a command that goes on only with it; `what` names the job.
@@ -313,7 +313,7 @@ class BatchClient:
         return self.dialect.parse_queue(answer.text or "")
 
     def _ask_queue(self) -> tuple[str | None, str]:
-        answer = _answered(self._run(self.dialect.queue_call(user_name())))
+        answer = _answered(self.ask(self.dialect.queue_call(user_name())))
         return (answer.out, "") if answer.ok else (None, answer.why)
 
     @property
@@ -366,7 +366,7 @@ class BatchClient:
     def _ask_accounting(self, tasks: Iterable[TaskId]) -> tuple[tuple[str, ...] | None, str]:
         texts: list[str] = []
         for call in self.dialect.accounting_calls(tasks, self._fields()):
-            answer = _answered(self._run(call))
+            answer = _answered(self.ask(call))
             if not answer.ok:
                 return None, answer.why
             texts.append(answer.out)
@@ -390,7 +390,7 @@ class BatchClient:
         return self._known_fields or ""
 
     def _ask_fields(self, call: ProgramCall) -> str:
-        answer = self._run(call)
+        answer = self.ask(call)
         if not answer.ok:
             # No failure holds for a day.
             raise OwnTroubleError(answer.why)
@@ -401,13 +401,13 @@ class BatchClient:
         call = self.dialect.accounting_by_name_call(name, since=since, user=user_name())
         if call is None:
             return {}
-        answer = self._run(call)
+        answer = self.ask(call)
         return self.dialect.parse_accounting(answer.out) if answer.ok else Unreachable(why=answer.why)
 
     def show_job(self, task: TaskId) -> AccountRow | Unreachable | None:
         """Query the controller for a task; ``None`` when it no longer has it."""
         call = self.dialect.show_call(task)
-        return None if call is None else self.dialect.parse_shown(task, self._run(call))
+        return None if call is None else self.dialect.parse_shown(task, self.ask(call))
 
     def show_jobs(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow | Unreachable | None]:
         """Query the controller for tasks that never started or left no record, with one call per array.
@@ -423,7 +423,7 @@ class BatchClient:
             if call is None:
                 shown |= {task: self.show_job(task) for task in these}
             else:
-                rows = self.dialect.parse_shown_array(self._run(call))
+                rows = self.dialect.parse_shown_array(self.ask(call))
                 for task in these:
                     shown[task] = rows if isinstance(rows, Unreachable) else find_row(rows, task, self.dialect.states)
             if any(isinstance(shown[task], Unreachable) for task in these):
@@ -435,20 +435,24 @@ class BatchClient:
         """Query the controller for facts of its cluster."""
         outputs: list[str] = []
         for call in self.dialect.facts_calls():
-            answer = self._run(call)
+            answer = self.ask(call)
             if not answer.ok and not outputs:
                 return Unreachable(why=answer.why)
             outputs.append(answer.out if answer.ok else "")
         return self.dialect.parse_facts(outputs)
 
-    def ask(self, call: ProgramCall) -> ProgramResult:
-        """Run any other query."""
-        return self._run(call)
+    def ask(self, call: ProgramCall, *, env: Mapping[str, str] | None = None) -> ProgramResult:
+        """Make a call, and its alternative where the answer is useless."""
+        answer = self._run_once(call, env)
+        while call.otherwise is not None and self.dialect.is_useless(call, answer):
+            call = call.otherwise
+            answer = self._run_once(call, env)
+        return answer
 
     def boot_time(self, nodes: str) -> float | None:
         """Query when nodes booted last; ``None`` if that is unknown (`Dialect.boot_question`)."""
         question = self.dialect.boot_question(nodes)
-        answer = self._run(question.call) if question else None
+        answer = self.ask(question.call) if question else None
         return question.parse(answer.out) if question and answer and answer.ok else None
 
     # --------------------------------------------------------------------------------------------------------- act
@@ -463,7 +467,7 @@ class BatchClient:
 
     def cancel_named(self, name: str) -> ProgramResult:
         """Cancel all jobs of a name."""
-        return self._run(self.dialect.cancel_named_call(name, user_name()))
+        return self.ask(self.dialect.cancel_named_call(name, user_name()))
 
     def set_priorities(self, priorities: Mapping[int, int]) -> ProgramResult | None:
         """Change the priority of waiting jobs; ignores jobs that are gone."""
@@ -472,20 +476,12 @@ class BatchClient:
     def run_all(self, calls: Iterable[ProgramCall]) -> ProgramResult | None:
         """Run calls until one fails; return that, or ``None``."""
         for call in calls:
-            answer = self._run(call)
+            answer = self.ask(call)
             if not answer.ok:
                 return answer
         return None
 
     # ---------------------------------------------------------------------------------------------------------------
-
-    def _run(self, call: ProgramCall, *, env: Mapping[str, str] | None = None) -> ProgramResult:
-        """Make a call, and its alternative where the answer is useless."""
-        answer = self._run_once(call, env)
-        while call.otherwise is not None and self.dialect.is_useless(call, answer):
-            call = call.otherwise
-            answer = self._run_once(call, env)
-        return answer
 
     def _run_once(self, call: ProgramCall, env: Mapping[str, str] | None) -> ProgramResult:
         words = call.argv

@@ -158,20 +158,13 @@ def wanted_allocations(settings: PilotSettings, load: float, work_s: float | Non
     return min(settings.count, math.ceil(nodes / settings.nodes))
 
 
-class RunTimes:
-    """Expected run time per kind of work, from the attempts that ended."""
-
-    def __init__(self) -> None:
-        self._mean_s: dict[int, float] = {}
+class RunTimes(dict[int, float]):
+    """Expected run time in seconds per kind of work, from the attempts that ended."""
 
     def add(self, kind: int, run_s: float) -> None:
         """Count an attempt that ended."""
-        mean_s = self._mean_s.get(kind)
-        self._mean_s[kind] = run_s if mean_s is None else mean_s + _WEIGHT * (run_s - mean_s)
-
-    def get(self, kind: int) -> float | None:
-        """Return the expected run time of a kind."""
-        return self._mean_s.get(kind)
+        mean_s = self.get(kind)
+        self[kind] = run_s if mean_s is None else mean_s + _WEIGHT * (run_s - mean_s)
 
 
 _WEIGHT: Final = 0.1
