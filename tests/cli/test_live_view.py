@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.cli.watch import FrameWriter, LiveView
 from longshore.model.report import RunReport, RunSummary

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.app.silent_service import silent_run
+from tests.silent_service import silent_run
 
 from longshore.cli import watch
 from longshore.cli.watch import RunProgress

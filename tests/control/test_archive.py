@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
-from tests.app.written_run import NOW, WrittenRun, finished_run
+from tests.progress_notes import ProgressNotes
+from tests.written_run import NOW, WrittenRun, finished_run
 
 from longshore.contract.service import RunPaths
 from longshore.control.adopt import adopt

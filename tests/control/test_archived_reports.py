@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
-from tests.app.written_run import WrittenRun, finished_run
+from tests.progress_notes import ProgressNotes
+from tests.written_run import WrittenRun, finished_run
 
 from longshore.control.archive import archive_run
 from longshore.errors import RunNotFoundError, SubmissionRefusedError

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.app.progress_notes import ProgressNotes
-from tests.app.written_run import NOW, WrittenRun, finished_run
 from tests.depth import examples
+from tests.progress_notes import ProgressNotes
+from tests.written_run import NOW, WrittenRun, finished_run
 
 from longshore.contract.service import RunPaths
 from longshore.control.clean import CleanRequest, RemovableKind, clean, find_lock_users, plan_clean

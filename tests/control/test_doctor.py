@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.control.doctor import (
     Diagnosis,

@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from tests.app.written_run import finished_run
+from tests.written_run import finished_run
 
 from longshore.control import notifier as watch
 from longshore.model.notice import NoticeEvent, NoticeRule

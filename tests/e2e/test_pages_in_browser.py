@@ -8,9 +8,9 @@ from threading import Thread
 
 import msgspec
 import pytest
-from tests.app.written_run import WrittenRun, course
 from tests.browser import Browser, Page, open_browser
 from tests.reports.page.page_examples import HOSTILE, example_page
+from tests.written_run import WrittenRun, course
 
 from longshore.model.report import JobReport
 from longshore.model.states import JobState

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.app.progress_notes import ProgressNotes
 from tests.command import Cli
+from tests.progress_notes import ProgressNotes
 from tests.workflows import WriteRun
 
 from longshore.contract.service import RunPaths

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any
 
 import yaml
-from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import SCALARS, alter_tree, mutate_text, mutate_tree
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides, parse_set_options, parse_variables, read_layers
 from longshore.plan.configuration import make_draft

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.kind import LABELS, ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_text, mutate_tree
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan.lint_file import lint_file
 from longshore.plan.stages import Stage, run_stages

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 
 import yaml
-from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import Files, Kind, Step
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.retries import parse_regex
 from longshore.model.report import RunReport

@@ -11,11 +11,11 @@ from random import Random
 from typing import Any
 
 import yaml
-from tests.app.progress_notes import ProgressNotes
 from tests.fuzz.configurations import dump, value_for
 from tests.fuzz.graphs import TRACE, small_trace
 from tests.fuzz.kind import ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_tree
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan.lint_file import lint_file
 from longshore.plan.stages import Stage, run_stages

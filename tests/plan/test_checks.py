@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.errors import FilesError, LongshoreError, PreparationError
 from longshore.model.tasks import Cluster, ClusteredGraph, Dag, File, Task, TaskGraph

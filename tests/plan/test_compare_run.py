@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan.changes import compare_run
 from longshore.plan.stages import Stage, run_stages

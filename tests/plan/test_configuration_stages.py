@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides
 from longshore.plan.configuration import Draft, ResolvedConfiguration, read_draft

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.hidden_secrets import hide_read_secrets
 from longshore.config.layers import Overrides

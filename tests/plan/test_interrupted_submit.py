@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides
 from longshore.contract.service import RunPaths

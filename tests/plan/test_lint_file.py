@@ -11,8 +11,8 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.app.progress_notes import ProgressNotes
 from tests.depth import examples
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.schema import Severity
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError

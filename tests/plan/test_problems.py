@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.contract.service import Problem
 from longshore.errors import FilesError, Origin, PreparationError, RequestError

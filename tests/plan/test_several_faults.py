@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.errors import LongshoreError
 from longshore.plan.lint_file import lint_file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan.acquire import AcquiredRun
 from longshore.plan.clustering import ClusteredRun

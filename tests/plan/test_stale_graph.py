@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan.quantum_graph import has_other_command
 from longshore.plan.resolved_run import ResolvedRun, resolve_run

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
+from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides
 from longshore.contract.service import RunPaths

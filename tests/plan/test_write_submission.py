@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.app.progress_notes import ProgressNotes
 from tests.doors import replace_calls
+from tests.progress_notes import ProgressNotes
 
 from longshore.plan import script_run
 from longshore.plan.changes import compare_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.app.written_run import WrittenRun
+from tests.written_run import WrittenRun
 
 from longshore.rundir.job_table import JobTable
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from tests.app.written_run import NOW
+from tests.written_run import NOW
 
 from longshore.model.event import (
     FORMAT,

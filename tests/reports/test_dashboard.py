@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from msgspec.structs import replace
-from tests.app.written_run import NOW, WrittenRun, course
 from tests.waiting import eventually
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.errors import UsageError
 from longshore.model.event import Finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.written_run import WrittenRun
+from tests.written_run import WrittenRun
 
 from longshore.errors import RunNotFoundError
 from longshore.model.json_lines import encode_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.written_run import WrittenRun, run_with_kept_results
+from tests.written_run import WrittenRun, run_with_kept_results
 
 from longshore.errors import RunNotFoundError
 from longshore.reports.explain import explain_job

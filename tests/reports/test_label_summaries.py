@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.model.event import Ended, Event, Retry, StagedFiles, Steer
 from longshore.model.report import LabelSummary, RunReport, Snapshot

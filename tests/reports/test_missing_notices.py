@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import msgspec
-from tests.app.written_run import NOW, WrittenRun, finished_run
+from tests.written_run import NOW, WrittenRun, finished_run
 
 from longshore.control.notifier import watch_run
 from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule

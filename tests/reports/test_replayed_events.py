@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.app.written_run import NOW, WrittenRun, course
 from tests.journal_lines import lines_of
 from tests.reports.histories import Step, history, steps_of_runs
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.contract.service import RunPaths
 from longshore.model.event import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.app.written_run import NOW, WrittenRun, course, run_of, run_with_kept_results
+from tests.written_run import NOW, WrittenRun, course, run_of, run_with_kept_results
 
 from longshore.model.event import Ended, Event, Started, Submitting
 from longshore.model.states import JobState

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.app.written_run import WrittenRun
+from tests.written_run import WrittenRun
 
 from longshore.model.event import Attempt
 from longshore.model.report import format_brief_duration, format_core_time

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.app.written_run import WrittenRun
+from tests.written_run import WrittenRun
 
 from longshore.errors import FilesError, Origin
 from longshore.model.event import Attempt

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.app.silent_service import silent_run
+from tests.silent_service import silent_run
 
 from longshore.contract.service import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable

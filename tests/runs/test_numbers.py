@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.app.written_run import NOW, finished_run
+from tests.written_run import NOW, finished_run
 
 from longshore.errors import LongshoreError
 from longshore.reports.documents.document import to_json

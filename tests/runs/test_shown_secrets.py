@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.config.secret_values import read_secrets
 from longshore.config.secrets import HIDDEN

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.written_run import WrittenRun
 from tests.engine.simulation import Simulation
 from tests.journal_lines import lines_of
+from tests.written_run import WrittenRun
 
 from longshore.contract.executor import Executor
 from longshore.engine.run import processes

@@ -7,8 +7,8 @@ import io
 from pathlib import Path
 
 import pytest
-from tests.app.written_run import WrittenRun, run_of, run_with_kept_results
 from tests.disk import room_for
+from tests.written_run import WrittenRun, run_of, run_with_kept_results
 
 from longshore.errors import FilesError, UsageError
 from longshore.reports.export.formats import export_run, render_run

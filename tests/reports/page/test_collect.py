@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun, course
+from tests.written_run import NOW, WrittenRun, course
 
 from longshore.contract.service import Unreachable
 from longshore.errors import RunNotFoundError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.app.written_run import WrittenRun, course
+from tests.written_run import WrittenRun, course
 
 from longshore.contract.service import RunPaths, Unreachable
 from longshore.runs.open_run import OpenRun
