@@ -13,9 +13,9 @@ from longshore.model.event import Ended, Event
 from longshore.reports.attempts import AttemptCollector
 from longshore.reports.time_left import MAX_JOBS, estimate_time_left
 from longshore.rundir.job_table import JobTable
-from longshore.runs.replay import initial_state
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.replay import initial_state
+from longshore.runstate.run_state import JobCode
 from longshore.testing.fakes import AttemptOutcome
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.written_run import WrittenRun, course
 
 from longshore.contract.service import RunPaths, Unreachable
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 

@@ -30,10 +30,10 @@ from longshore.model.workflow import JobSettings, Request
 from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
 from longshore.rundir.journal import seal_finished
 from longshore.rundir.run_directory import write_card, write_snapshot
-from longshore.runs.open_run import OpenRun
-from longshore.runs.replay import make_reuse_events
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState, count_states
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.replay import make_reuse_events
+from longshore.runstate.run_state import RunState, count_states
 
 LABELS = ("a", "b")
 PARENTS = [(), (), (), (0,), (1,), (2,)]

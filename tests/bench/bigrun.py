@@ -36,9 +36,9 @@ from longshore.model.report import Snapshot
 from longshore.model.states import Cause, JobState
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, write_snapshot
-from longshore.runs.replay import initial_state
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState, count_states
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.replay import initial_state
+from longshore.runstate.run_state import JobCode, RunState, count_states
 from longshore.system.host import SystemClock, boot_id, host_name
 
 SIZE = 100_172

@@ -36,7 +36,7 @@ from longshore.plan.clustering import cluster_run
 from longshore.plan.resolved_run import resolve_run
 from longshore.plan.run_plan import plan_run
 from longshore.rundir.job_table import JobTable
-from longshore.runs.replay import initial_state
+from longshore.runstate.replay import initial_state
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

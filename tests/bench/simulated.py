@@ -33,8 +33,8 @@ from longshore.model.event import Ended, Event, Started, Submitted, decode_event
 from longshore.model.json_lines import encode_line
 from longshore.model.states import Cause
 from longshore.model.tasks import Adjacency
-from longshore.runs.state.apply_events import apply_event, apply_events
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event, apply_events
+from longshore.runstate.run_state import JobCode, RunState
 
 _MEMBERS = 64
 _BLOCK_B: Final = 1 << 16

@@ -41,7 +41,7 @@ from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.registry import RegistryEntry, registered_path, remove_entry, state_folder, write_entry
 from longshore.rundir.run_archive import write_archive
 from longshore.rundir.run_directory import Access, read_card, require_access
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 from longshore.system.files import files
 from longshore.system.reading import read_tail
 from longshore.system.sharing import take_lock

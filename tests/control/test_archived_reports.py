@@ -15,7 +15,7 @@ from longshore.reports.report import report_run
 from longshore.reports.rerun_commands import rerun_commands
 from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
 from longshore.rundir.run_directory import Access, read_card, require_access
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 
 @pytest.fixture

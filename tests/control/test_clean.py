@@ -29,8 +29,8 @@ from longshore.reports.logs import find_logs
 from longshore.reports.status import status_run
 from longshore.rundir.registry import RegistryEntry, state_folder, write_entry
 from longshore.rundir.run_directory import read_card, read_cleanings
-from longshore.runs.open_run import open_run
-from longshore.runs.verify import verify_run
+from longshore.runstate.open_run import open_run
+from longshore.runstate.verify import verify_run
 from longshore.system.files import files
 from longshore.system.host import host_name
 

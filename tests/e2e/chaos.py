@@ -30,8 +30,8 @@ from longshore.rundir.interventions import InterventionRecord, read_intervention
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import Journal, read_events
 from longshore.rundir.run_directory import read_card
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import RunState
 from longshore.services.local.keeper_file import keeper_files
 from longshore.services.local.service import LocalService
 from longshore.system.host import is_same_process, processes_with_variable

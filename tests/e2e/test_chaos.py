@@ -23,8 +23,8 @@ from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card, write_card
 from longshore.rundir.submissions import accept_changes, read_manifest
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 
 JOBS = 10
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent

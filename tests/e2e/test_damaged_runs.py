@@ -21,8 +21,8 @@ from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.show_job import show_job
 from longshore.reports.status import status_run
-from longshore.runs.events import RunEvents
-from longshore.runs.open_run import open_run
+from longshore.runstate.events import RunEvents
+from longshore.runstate.open_run import open_run
 
 LONGEST_S = 10.0
 """Time that a look at one damaged run may take on a busy machine; a command that blocks takes for ever."""

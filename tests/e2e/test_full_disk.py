@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from tests.workflows import WriteRun
 
 from longshore.rundir.journal import newest_life
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 
 def fill(disk: Path) -> None:

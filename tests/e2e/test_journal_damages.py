@@ -18,7 +18,7 @@ from tests.workflows import Tasks, WriteRun
 from longshore.errors import LongshoreError
 from longshore.model.report import RunReport
 from longshore.reports.report import report_run
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", ["a"]), "e": ("E", [])}
 YAML = """

@@ -18,8 +18,8 @@ from tests.workflows import WriteRun
 from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
 from longshore.rundir.run_directory import read_card
-from longshore.runs.open_run import OpenRun
-from longshore.runs.verify import NOT_COVERED, Check, VerifyResult, verify_run
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.verify import NOT_COVERED, Check, VerifyResult, verify_run
 
 TASKS = {"a": ("A", []), "b": ("B", ["a"]), "c": ("B", [])}
 

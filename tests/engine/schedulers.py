@@ -9,7 +9,7 @@ from longshore.engine.schedule.estimates import RuntimeEstimates
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.run_state import RunState
 
 ANY = (SchedulerProfile(),)
 

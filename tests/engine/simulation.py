@@ -17,8 +17,8 @@ from longshore.rundir.interventions import InterventionRecord, write_interventio
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_snapshot
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.host import Clock
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager, SubmitReply
 from longshore.testing.runs import write_run

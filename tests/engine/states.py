@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from longshore.model.event import Ended, Started, Submitted, Submitting
 from longshore.model.states import Cause
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 
 
 def run_job(state: RunState, job: int, exit_code: int = 0) -> None:

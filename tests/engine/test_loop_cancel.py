@@ -12,7 +12,7 @@ from longshore.model.states import Cause, JobState
 from longshore.model.workflow import JobRules, RetryOn
 from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.rundir.job_table import JobTable
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.run_state import JobCode
 from longshore.testing.fakes import (
     AttemptOutcome,
     SubmitReply,

@@ -18,7 +18,7 @@ from longshore.model.event import Ended, Steer
 from longshore.model.states import JobState
 from longshore.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.rundir.journal import lives
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.run_state import JobCode
 from longshore.system.host import Clock
 from longshore.testing.fakes import (
     AttemptOutcome,

@@ -18,8 +18,8 @@ from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.model.event import Ended, Started, Submitted, Submitting
 from longshore.model.workflow import MIB, Request, round_up
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 
 
 def scheduler(

@@ -15,7 +15,7 @@ from longshore.model.measurements import AttemptUsage
 from longshore.model.states import JobState
 from longshore.rundir.histories import add_to_history, history_folder, read_history
 from longshore.rundir.job_table import JobTable
-from longshore.runs.state.apply_events import apply_event
+from longshore.runstate.apply_events import apply_event
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

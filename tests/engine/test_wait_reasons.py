@@ -13,8 +13,8 @@ from longshore.engine.schedule.estimates import BatchUrgencies
 from longshore.model.event import Life, Started, Submitting
 from longshore.model.states import JobState
 from longshore.rundir.run_directory import read_waiting
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState, make_snapshot
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import RunState, make_snapshot
 from longshore.testing.fakes import FakeClock
 
 HELD = WaitReasons(

@@ -30,8 +30,8 @@ from longshore.contract.executor import BatchMember
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import LongshoreError
-from longshore.runs.open_run import open_run
-from longshore.runs.verify import Check, verify_run
+from longshore.runstate.open_run import open_run
+from longshore.runstate.verify import Check, verify_run
 from longshore.services.batch.records import BatchRecord, BatchRecords
 
 GROWING: Final = ("journal/", "keeper/")

@@ -21,9 +21,9 @@ from longshore.model.states import JobState
 from longshore.reports.report import report_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
-from longshore.runs.open_run import OpenRun, open_run
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.open_run import OpenRun, open_run
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 
 
 class Case(NamedTuple):

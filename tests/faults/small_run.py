@@ -23,7 +23,7 @@ import longshore
 from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 from longshore.system.host import processes_with_variable
 
 PACKAGE_PARENT: Final = Path(longshore.__file__).resolve().parent.parent

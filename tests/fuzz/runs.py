@@ -30,8 +30,8 @@ from longshore.reports.run_list import RunQuery, list_runs
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import RegistryEntry, write_entry
 from longshore.rundir.run_directory import read_card
-from longshore.runs.events import RunEvents
-from longshore.runs.open_run import open_run
+from longshore.runstate.events import RunEvents
+from longshore.runstate.open_run import open_run
 
 _ORIGINAL: Final = "origin"
 """File of a case that names the run directory of which it changes files."""

@@ -18,9 +18,9 @@ from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Request, Workflow
 from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.job_table import JobTable
-from longshore.runs.replay import replay
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import RunState
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.native.observe import NativeObserver, NativeRecord, derive_events
 from longshore.services.batch.records import BatchRecord, BatchRecords

@@ -102,7 +102,7 @@ _IN_RUNS = (
     "rundir/journal",
     "rundir/liveness",
     "rundir/notices",
-    "runs/",
+    "runstate/",
     "services/",
 )
 """Packages that write into run directories."""

@@ -11,6 +11,8 @@ import pytest
 from tests.house.measure import SMALL, figure_lines, forwards_of, is_forward
 from tests.house.source_trees import MODULES, PACKAGE, lines_of_code, nodes_of, tree_of
 
+import longshore
+
 PAGE: Final = PACKAGE.parents[1] / "doc" / "explanation" / "the-house.md"
 _REASON: Final = re.compile(r"\b(?:because|so that)\b")
 
@@ -82,6 +84,11 @@ def test_every_module_has_a_room_and_every_room_a_folder() -> None:
     assert not [room for room in rooms if not (PACKAGE / room).is_dir() and not (PACKAGE / f"{room}.py").exists()]
     homeless = [path for path in MODULES if path.parent != PACKAGE and not room_of(path, rooms)]
     assert not [str(path) for path in homeless if lines_of_code(path)]
+
+
+def test_no_room_takes_a_name_of_the_python_interface() -> None:
+    # The import of such a room would put it in place of the function.
+    assert not {path.stem for path in PACKAGE.iterdir()} & set(longshore.__all__)
 
 
 def test_a_small_module_gives_its_reason() -> None:

@@ -10,7 +10,7 @@ from tests.progress_notes import ProgressNotes
 
 from longshore.plan.changes import compare_run
 from longshore.plan.stages import Stage, run_stages
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 PIPELINE = "pipeline: {tasks: {one: {command: 'echo one'}}}\n"
 

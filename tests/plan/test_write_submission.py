@@ -18,7 +18,7 @@ from longshore.plan.new_submission import write_submission
 from longshore.plan.stages import Stage, run_stages
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import newest_submission, read_job_maps, refuse_changed_files
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 from longshore.system.files import files
 
 PIPELINE = """\

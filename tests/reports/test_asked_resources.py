@@ -11,7 +11,7 @@ from longshore.progress import QuietProgress
 from longshore.reports.documents.job import explain_job_document
 from longshore.reports.explain import explain_job
 from longshore.reports.explanation import JobExplanation
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 RUN = """
 computeSite: here

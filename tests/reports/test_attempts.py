@@ -28,8 +28,8 @@ from longshore.model.event import (
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptCollector, AttemptRecords, NewestAttempts
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]
 LABELS = [0, 0, 1, 1, 2, 2]

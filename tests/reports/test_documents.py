@@ -67,8 +67,8 @@ from longshore.reports.documents.run import (
     submit_document,
 )
 from longshore.reports.documents.site import PingDocument, site_profile_document, sites_document
-from longshore.runs.open_run import OpenRun
-from longshore.runs.state.restart_selection import RestartReason
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.restart_selection import RestartReason
 from longshore.sites.profile_files import SiteFolderKind
 from longshore.sites.select import UndefinedNameError
 from longshore.sites.site import KnownSite, SiteDescription

@@ -12,7 +12,7 @@ from longshore.model.json_lines import encode_line
 from longshore.model.workflow import JobSettings
 from longshore.model.workflow_lines import FORMAT, StoredJob, WorkflowHeader
 from longshore.rundir.job_table import JobTable
-from longshore.runs.open_run import find_job
+from longshore.runstate.open_run import find_job
 
 NAMES = ("count_A", "count_B", "sum")
 

@@ -28,9 +28,9 @@ from longshore.reports.attempts import AttemptCollector, NewestAttempts
 from longshore.reports.job_reports import ReplayedJobReports, ReplayedJobs
 from longshore.reports.join_successes import SuccessJoiner
 from longshore.rundir.job_table import JobTable
-from longshore.runs.replay import initial_state
-from longshore.runs.state.apply_events import apply_event, apply_events
-from longshore.runs.state.run_state import JOB_STATES
+from longshore.runstate.apply_events import apply_event, apply_events
+from longshore.runstate.replay import initial_state
+from longshore.runstate.run_state import JOB_STATES
 from longshore.testing.fakes import AttemptOutcome
 
 

@@ -25,8 +25,8 @@ from longshore.reports.time_left import (
     simulate_time_left,
 )
 from longshore.rundir.job_table import JobTable
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.atomic import create_file
 
 STEADY = [10.0] * 50

@@ -39,8 +39,8 @@ from longshore.reports.report import report_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_since
 from longshore.rundir.run_directory import read_cached
-from longshore.runs.open_run import OpenRun
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.run_state import RunState
 
 MANY = 20_000
 

@@ -37,8 +37,8 @@ from longshore.reports.logs import LogFollower
 from longshore.reports.report import ReportBuilder, report_run
 from longshore.reports.status import status_run
 from longshore.rundir.run_directory import write_card
-from longshore.runs.events import RunEvents, event_blocks
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.events import RunEvents, event_blocks
+from longshore.runstate.open_run import OpenRun
 from longshore.services.htcondor.service import HTCondorService
 from longshore.services.local.service import LocalService
 

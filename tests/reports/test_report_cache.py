@@ -17,7 +17,7 @@ from longshore.model.report import RunReport
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
 from longshore.rundir.run_directory import read_cached, write_cached
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 

@@ -16,8 +16,8 @@ from longshore.model.submission import RunIdentity
 from longshore.reports import status
 from longshore.reports.status import wait_for_end
 from longshore.rundir.run_directory import write_card
-from longshore.runs import events
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate import events
+from longshore.runstate.open_run import OpenRun, open_run
 
 
 def opened(root: Path) -> OpenRun:

@@ -15,7 +15,7 @@ from longshore.model.event import PLAIN_FORMAT, Event, Failed, Life, Restarted, 
 from longshore.model.json_lines import encode_line
 from longshore.model.report import DamagedError
 from longshore.rundir.journal import read_events, read_since
-from longshore.runs.events import chunk_events
+from longshore.runstate.events import chunk_events
 
 
 def life(number: int, *, seals: int | None = None) -> bytes:

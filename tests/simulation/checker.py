@@ -34,7 +34,7 @@ from longshore.model.states import Cause, JobState
 from longshore.reports.report import ReportBuilder
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import life_path, read_events
-from longshore.runs.verify import verify_run
+from longshore.runstate.verify import verify_run
 
 if TYPE_CHECKING:
     from tests.simulation.disk import Disk

@@ -13,8 +13,8 @@ from longshore.control.resume import accept_loss, resume
 from longshore.plan.submit_once import PreparedRun, submit_once
 from longshore.progress import RecordingProgress
 from longshore.rundir.run_directory import read_card
-from longshore.runs.open_run import OpenRun
-from longshore.runs.verify import VerifyResult, verify_run
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.verify import VerifyResult, verify_run
 
 
 class Silent:

@@ -20,7 +20,7 @@ from longshore.contract.service import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.submission import is_source
 from longshore.rundir.journal import first_event, lives, measure_lives
-from longshore.runs.verify import Check
+from longshore.runstate.verify import Check
 
 _PATIENCE_S: Final = 120.0
 

@@ -25,7 +25,7 @@ from longshore.engine import shares
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.shares import LIMIT_PREFIX, PATIENCE_S, RunShares, unit_index
 from longshore.keeper.program.units import INDEX_SPACE, HeldUnits, UnitFile
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.run_state import JobCode
 
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 _ROUND_S: Final = 0.25

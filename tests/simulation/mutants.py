@@ -13,7 +13,7 @@ from longshore.engine.run.loop import Engine
 from longshore.keeper.program.attempts import AttemptRunner
 from longshore.model.event import Event, Seal
 from longshore.rundir.journal import Journal
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.services.batch.pilots.fleet import Fleet
 from longshore.services.batch.pilots.program.pilot_mailbox import RecordWriter
 from longshore.services.local.keeper_client import LocalClient

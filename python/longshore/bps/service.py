@@ -36,7 +36,7 @@ from longshore.reports.report import report_run
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.reports.status import status_run
 from longshore.rundir.find_run import run_reference
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 # Reports of Longshore, as those of BPS.
 

@@ -16,12 +16,12 @@ from longshore.cli.terminal import print_json
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.report import INDENT, KIB, escape_controls, format_size
 from longshore.model.wording import count_noun
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 if TYPE_CHECKING:
     from longshore.contract.service import PingReport
     from longshore.control.doctor import Diagnosis
-    from longshore.runs.verify import VerifyResult
+    from longshore.runstate.verify import VerifyResult
 
 _HOW = {"sha256": "SHA-256 in its manifest", "checksum": "checksum", "form": "form only"}
 
@@ -67,7 +67,7 @@ DAMAGED = RunUnreadableError.exit_status
 @click.pass_context
 def verify_command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_json: bool) -> None:
     """Check every file that a resume, restart or report of RUN relies on; the exit status is 5 if any is damaged."""
-    from longshore.runs.verify import verify_run
+    from longshore.runstate.verify import verify_run
 
     results, errors = [], []
     for reference in runs:

@@ -16,7 +16,7 @@ from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
     from longshore.config.merge import Node
-    from longshore.runs.open_run import OpenRun
+    from longshore.runstate.open_run import OpenRun
 
 
 def offer_settings(incomplete: str, file: str | None, labels: Iterable[str] = ()) -> Iterator[CompletionItem[str]]:
@@ -65,7 +65,7 @@ def offer_changes() -> Iterator[CompletionItem[str]]:
     """Complete ``KEY=VALUE`` of what can be changed for jobs of a run."""
     from longshore.config.schema import find_keys
     from longshore.config.schemas import configuration_schema
-    from longshore.runs.state.change_request import SETTABLE_KEYS
+    from longshore.runstate.change_request import SETTABLE_KEYS
 
     known = {key.name: key.description for key in find_keys(configuration_schema(), ())}
     for key in SETTABLE_KEYS:
@@ -232,7 +232,7 @@ def _complete_references(ctx: click.Context, incomplete: str) -> Iterator[Comple
 
 def _named_run(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
-    from longshore.runs.open_run import open_run
+    from longshore.runstate.open_run import open_run
 
     reference = next((ctx.params[name] for name in _RUN_PARAMETERS if isinstance(ctx.params.get(name), str)), None)
     # Where the value of an option is being typed, click has no arguments yet.

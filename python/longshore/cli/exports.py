@@ -19,8 +19,8 @@ from longshore.model.report import Drawing, DrawingNode
 from longshore.model.states import STATE_EXIT_STATUS, JobState
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import archive_suffix
-from longshore.runs.events import RunEvents, job_name_lookup
-from longshore.runs.open_run import open_run
+from longshore.runstate.events import RunEvents, job_name_lookup
+from longshore.runstate.open_run import open_run
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")

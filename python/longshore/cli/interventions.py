@@ -17,7 +17,7 @@ from longshore.model.report import RunReport
 from longshore.model.states import TERMINAL_STATES, JobState
 from longshore.reports.remote_runs import open_or_query
 from longshore.reports.status import status_run
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 _JOB = click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job. Can be repeated.")
 _LABEL = click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only jobs of that label.")

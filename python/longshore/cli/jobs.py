@@ -15,7 +15,7 @@ from longshore.errors import RunNotFoundError
 from longshore.model.report import escape_controls
 from longshore.model.states import STATE_EXIT_STATUS
 from longshore.reports.status import status_run
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     import re

@@ -16,7 +16,7 @@ from longshore.cli.options import JSON
 from longshore.cli.terminal import print_json
 from longshore.errors import RunNotFoundError, UsageError
 from longshore.model.report import escape_controls
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.control.notifier import NoticeTrial

@@ -27,7 +27,7 @@ from longshore.cli.terminal import Terminal, is_terminal, measure_terminal, prin
 
 if TYPE_CHECKING:
     from longshore.model.report import RunReport
-    from longshore.runs.open_run import OpenRun
+    from longshore.runstate.open_run import OpenRun
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from longshore.control.resume import accept_loss, resume, resume_all
 from longshore.errors import SubmissionRefusedError
 from longshore.model.report import FINAL_LABEL
 from longshore.model.wording import count_noun
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.control.restart import RestartPlan

@@ -26,7 +26,7 @@ from longshore.control.clean import (
 )
 from longshore.model.report import escape_controls, format_size
 from longshore.model.wording import count_noun
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 _MAX_DAMAGES: Final = 3
 

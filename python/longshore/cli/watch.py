@@ -25,7 +25,7 @@ from longshore.reports.styled import Span, line_text, plain, width_of
 
 if TYPE_CHECKING:
     from longshore.reports.report import ReportBuilder
-    from longshore.runs.open_run import OpenRun
+    from longshore.runstate.open_run import OpenRun
 
 _SHOWN_STATES: Final = (
     JobState.RUNNING,
@@ -403,7 +403,7 @@ def follow_to_end(root: Path, reference: str, *, as_json: bool) -> RunReport | N
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
         from longshore.reports.status import wait_for_end
-        from longshore.runs.open_run import open_run
+        from longshore.runstate.open_run import open_run
 
         opened = open_run(str(root))
         with view_run(opened) as view:

@@ -21,7 +21,7 @@ from longshore.plan.stages import Stage, StageResult, SubmissionChecks, run_stag
 from longshore.plan.submission import submit as submit_run
 from longshore.progress import QuietProgress
 from longshore.reports.run_list import RunQuery, list_runs
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 
 if TYPE_CHECKING:
     from longshore.model.report import TextPrinter

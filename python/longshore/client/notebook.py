@@ -11,7 +11,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
-from longshore.runs.open_run import READ_ERRORS, describe_read_error
+from longshore.runstate.open_run import READ_ERRORS, describe_read_error
 
 _HEIGHT: Final = 520
 _LEAST_PAUSE_S: Final = 1.0

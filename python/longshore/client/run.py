@@ -33,8 +33,8 @@ from longshore.reports.state import is_over
 from longshore.reports.statistics import find_runs_and_labels, read_statistics
 from longshore.reports.status import status_run, wait_for_end
 from longshore.reports.suggested_requests import advise_requests
-from longshore.runs.events import RunEvents
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.events import RunEvents
+from longshore.runstate.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
     from longshore.errors import RunNotMeantError

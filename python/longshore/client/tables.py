@@ -21,8 +21,8 @@ from longshore.model.wording import count_noun
 from longshore.reports.report import report_run
 from longshore.reports.suggested_requests import requests_yaml
 from longshore.rundir.job_table import JobTable
-from longshore.runs.events import event_blocks, newest_requests
-from longshore.runs.open_run import OpenRun, map_read_errors
+from longshore.runstate.events import event_blocks, newest_requests
+from longshore.runstate.open_run import OpenRun, map_read_errors
 
 if TYPE_CHECKING:
     import pandas as pd

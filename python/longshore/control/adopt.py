@@ -40,7 +40,7 @@ from longshore.rundir.registry import (
     write_entry,
 )
 from longshore.rundir.run_directory import Access, read_card, read_made_from, read_owner, require_access, user_name_of
-from longshore.runs.open_run import is_missing, is_same_run, mirror_directory, open_run
+from longshore.runstate.open_run import is_missing, is_same_run, mirror_directory, open_run
 
 # Trust in runs of other users: what such a run would start, and the record of the user's consent.
 

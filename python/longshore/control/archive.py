@@ -26,8 +26,8 @@ from longshore.rundir.notices import is_notifier_at_work, longest_notices_s
 from longshore.rundir.registry import file_stamp, read_entry, write_entry
 from longshore.rundir.run_archive import ArchivedFile, digest_of, list_tree, read_archive, write_archive
 from longshore.rundir.run_directory import Access, is_own_run, require_access
-from longshore.runs.open_run import OpenRun
-from longshore.runs.verify import verify_run
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.verify import verify_run
 from longshore.system.atomic import atomic_file, draft_path
 from longshore.system.folder import move, remove_file, remove_tree, sync_folder
 from longshore.system.output_file import require_parent

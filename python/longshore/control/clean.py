@@ -29,10 +29,10 @@ from longshore.rundir.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER, ar
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries, state_folder
 from longshore.rundir.run_directory import Cleaning, is_own_run, read_mirror, read_owner, record_cleaning
-from longshore.runs.events import event_blocks
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.events import event_blocks
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, map_index_errors, open_run
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 from longshore.system.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.system.host import process_command, user_name
 from longshore.system.processes import processes

@@ -59,7 +59,7 @@ from longshore.rundir.registry import (
 )
 from longshore.rundir.run_directory import is_own_run, read_card
 from longshore.rundir.submissions import with_newest_counts
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.sites.site import list_sites
 from longshore.system.atomic import file_system_time
 from longshore.system.host import process_command, process_folder, system_folders, user_folder, working_directory

@@ -26,8 +26,8 @@ from longshore.reports.documents.document import (
     error_entry,
 )
 from longshore.reports.documents.run import SubmissionDocument, WaitStatus
-from longshore.runs.state.restart_selection import RestartReason
-from longshore.runs.verify import Check
+from longshore.runstate.restart_selection import RestartReason
+from longshore.runstate.verify import Check
 
 if TYPE_CHECKING:
     from longshore.control.adopt import AdoptResult, ForgottenRun, RunContents
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from longshore.model.report import RunReport
     from longshore.plan.changes import RunComparison
     from longshore.plan.reuse import ReusePlan
-    from longshore.runs.open_run import OpenRun
-    from longshore.runs.verify import VerifyResult
+    from longshore.runstate.open_run import OpenRun
+    from longshore.runstate.verify import VerifyResult
 
 
 # Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``.

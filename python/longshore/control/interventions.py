@@ -22,7 +22,7 @@ from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries
 from longshore.rundir.run_directory import Access, may_access, require_access
-from longshore.runs.open_run import READ_ERRORS, OpenRun, first_of, open_run
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, first_of, open_run
 
 _WAIT_S = 60.0
 """Seconds for which a cancelled run is watched by default."""
@@ -259,7 +259,7 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
     key.
     """
-    from longshore.runs.state.change_request import change_request
+    from longshore.runstate.change_request import change_request
 
     values: dict[str, str] = {}
     for pair in pairs:
@@ -278,7 +278,7 @@ def split_sets(pairs: tuple[str, ...], own_keys: Collection[str] = ()) -> tuple[
     refuses it.
     """
     from longshore.config.layers import root_keys
-    from longshore.runs.state.change_request import is_settable
+    from longshore.runstate.change_request import is_settable
 
     known = {*root_keys(), *own_keys}
 

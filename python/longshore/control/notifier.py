@@ -30,7 +30,7 @@ from longshore.rundir.journal import lives
 from longshore.rundir.notices import NoticeLog, RunPhase, due_events, read_notice_rules, unsent, write_notifier
 from longshore.rundir.run_directory import Access, read_snapshot, require_access
 from longshore.rundir.submissions import refuse_changed_files
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.system.sharing import Lock, take_lock
 
 # The notifier: a process of its own that looks at a run as `report` does, and sends the notices that are due. Neither

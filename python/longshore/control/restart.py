@@ -38,8 +38,8 @@ from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
 from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
 from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
-from longshore.runs.events import all_events
-from longshore.runs.open_run import (
+from longshore.runstate.events import all_events
+from longshore.runstate.open_run import (
     OpenRun,
     find_job,
     find_jobs_of_labels,
@@ -47,9 +47,9 @@ from longshore.runs.open_run import (
     map_index_errors,
     map_read_errors,
 )
-from longshore.runs.replay import replay
-from longshore.runs.state.restart_selection import RestartReason, RestartSelection, select_for_restart
-from longshore.runs.state.run_state import JOB_STATES, OVER, JobCode, RunState
+from longshore.runstate.replay import replay
+from longshore.runstate.restart_selection import RestartReason, RestartSelection, select_for_restart
+from longshore.runstate.run_state import JOB_STATES, OVER, JobCode, RunState
 from longshore.system.links import link_by_id
 from longshore.system.sharing import lock_folder
 

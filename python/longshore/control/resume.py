@@ -28,8 +28,8 @@ from longshore.rundir.journal_damage import JournalSurvey, find_lost_manifests, 
 from longshore.rundir.registry import read_entries, read_entry
 from longshore.rundir.run_directory import Access, is_own_run, require_access
 from longshore.rundir.submissions import find_changed_sources, refuse_changed_files, restate_card
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
-from longshore.runs.verify import check_starts, check_submissions
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
+from longshore.runstate.verify import check_starts, check_submissions
 from longshore.system.atomic import sync_file
 from longshore.system.folder import make_folders
 from longshore.system.host import boot_id, host_name, user_name

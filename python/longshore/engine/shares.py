@@ -34,7 +34,7 @@ from longshore.model.report import format_size
 from longshore.model.submission import RunIdentity
 from longshore.model.wording import count_noun
 from longshore.rundir.registry import state_folder
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.run_state import JobCode
 from longshore.system.files import files
 from longshore.system.folder import make_folders
 from longshore.system.host import Clock, host_name

@@ -47,9 +47,9 @@ from longshore.progress import Progress, QuietProgress, RecordingProgress
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import is_own_run, read_made_from
 from longshore.rundir.submissions import submission_paths
-from longshore.runs.open_run import OpenRun, first_names
-from longshore.runs.state.restart_selection import RestartReason
-from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode
+from longshore.runstate.open_run import OpenRun, first_names
+from longshore.runstate.restart_selection import RestartReason
+from longshore.runstate.run_state import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.system.reading import can_see_file, can_see_folder, describe_change, have_same_content
 
 # Plans a run anew: its configuration and payload as they are now, with the run's own name, time and directory.

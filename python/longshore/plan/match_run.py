@@ -23,10 +23,10 @@ from longshore.plan.run_plan import RunPlan
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_made_from
 from longshore.rundir.submissions import hash_file, look_at_inputs, read_input_files, submission_paths
-from longshore.runs.events import all_events
-from longshore.runs.open_run import OpenRun, map_index_errors
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.events import all_events
+from longshore.runstate.open_run import OpenRun, map_index_errors
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.host import timestamp
 from longshore.system.reading import have_same_content
 

@@ -32,7 +32,7 @@ from longshore.rundir.submissions import (
     submission_paths,
     write_job_map,
 )
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.system.atomic import copy_file, create_file, make_executable
 from longshore.system.folder import make_folders, remove_tree, sync_names, sync_tree
 from longshore.system.reading import have_same_content

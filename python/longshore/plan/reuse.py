@@ -36,7 +36,7 @@ from longshore.progress import Progress
 from longshore.rundir.find_run import recorded_refusal
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import remove_entry, reserved_id
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 
 class ReusePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from longshore.rundir.output_claims import (
 )
 from longshore.rundir.registry import RegistryEntry, journal_stamp, newest_entries, read_entry
 from longshore.rundir.run_directory import is_own_run, read_card, read_snapshot
-from longshore.runs.open_run import READ_ERRORS, OpenRun, is_missing
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, is_missing
 from longshore.system.links import DiskLinks
 
 _MAX_RUNS: Final = 100

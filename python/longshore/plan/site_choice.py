@@ -47,7 +47,7 @@ from longshore.progress import OnceProgress, Progress, QuietProgress, inform, wa
 from longshore.rundir.histories import changing_states, claim_site, read_site_states, set_site_values, withdraw_claims
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 from longshore.sites.candidates import (
     ChoiceSettings,
     KnownCandidate,

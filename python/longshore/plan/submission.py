@@ -43,7 +43,7 @@ from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.registry import reserved_id, trust_own_manifest
 from longshore.rundir.run_directory import Access, read_card, read_made_from, read_submitting, require_access
 from longshore.rundir.submissions import accept_changes, read_manifest
-from longshore.runs.open_run import map_read_errors
+from longshore.runstate.open_run import map_read_errors
 from longshore.system.detached import end_standby
 from longshore.system.reading import current_directory
 from longshore.system.sharing import lock_folder

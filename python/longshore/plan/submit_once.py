@@ -36,7 +36,7 @@ from longshore.rundir.run_directory import (
     write_submitting,
 )
 from longshore.rundir.submissions import refuse_changed_files
-from longshore.runs.open_run import is_alive
+from longshore.runstate.open_run import is_alive
 from longshore.system.folder import remove_file
 from longshore.system.host import host_name, user_name, working_directory
 from longshore.system.links import link_by_id

@@ -40,7 +40,7 @@ from longshore.model.states import Cause
 from longshore.model.submission import REUSED_BATCH
 from longshore.model.workflow import Request
 from longshore.rundir.job_table import JobTable
-from longshore.runs.open_run import map_index_errors
+from longshore.runstate.open_run import map_index_errors
 
 _UNKNOWN_B: Final = -1
 

@@ -23,7 +23,7 @@ from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.reports.page.render import content_policy, make_run_page, render_list_page
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.rundir.registry import read_entries
-from longshore.runs.open_run import READ_ERRORS, describe_read_error, open_run
+from longshore.runstate.open_run import READ_ERRORS, describe_read_error, open_run
 
 # Which requests are answered: reads of known addresses, with the dashboard's token and from its own name (pure).
 

@@ -26,10 +26,10 @@ from longshore.plan.stages import advance_run
 from longshore.progress import Progress, RecordingProgress
 from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
-from longshore.runs.events import event_blocks, events_of_jobs
-from longshore.runs.open_run import OpenRun, find_job, map_index_errors, open_run
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JOB_STATES
+from longshore.runstate.events import event_blocks, events_of_jobs
+from longshore.runstate.open_run import OpenRun, find_job, map_index_errors, open_run
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JOB_STATES
 from longshore.system.reading import can_see_file
 
 

@@ -49,12 +49,12 @@ from longshore.reports.show_job import asked_resources, retry_budgets
 from longshore.rundir.batch_records import describe_copy, read_marks
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_snapshot, read_waiting
-from longshore.runs.events import active_requests, event_blocks, events_of_jobs
-from longshore.runs.open_run import OpenRun, find_job, map_index_errors
-from longshore.runs.replay import initial_state, replay
-from longshore.runs.state.apply_events import apply_events
-from longshore.runs.state.run_state import ACTIVE, JOB_STATES, OVER, JobCode, RunState
-from longshore.runs.state.steering import WHOLE_RUN
+from longshore.runstate.apply_events import apply_events
+from longshore.runstate.events import active_requests, event_blocks, events_of_jobs
+from longshore.runstate.open_run import OpenRun, find_job, map_index_errors
+from longshore.runstate.replay import initial_state, replay
+from longshore.runstate.run_state import ACTIVE, JOB_STATES, OVER, JobCode, RunState
+from longshore.runstate.steering import WHOLE_RUN
 
 _SMALL_ANCESTRY = 1000
 """Number of ancestors up to which only their events are decoded. Beyond, all events are: joined, they take half of the
@@ -65,7 +65,7 @@ time.
 class JobReplay:
     """State of a job and its ancestors; for other jobs, `state` is meaningless.
 
-    `blocks` are those of `longshore.runs.events.event_blocks`. Raises `RunUnreadableError` if a line is no
+    `blocks` are those of `longshore.runstate.events.event_blocks`. Raises `RunUnreadableError` if a line is no
     event. The events of more than `small` ancestors are read with those of all jobs.
     """
 

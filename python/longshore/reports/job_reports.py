@@ -15,7 +15,7 @@ from longshore.model.event import Lost
 from longshore.model.report import JobReport
 from longshore.model.states import Cause, JobState
 from longshore.reports.attempts import NewestAttempts
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.run_state import RunState
 
 _NOTHING: Final = (None,) * 10
 """Fields behind the number of attempts, of a job that has none."""

@@ -26,8 +26,9 @@ from longshore.rundir.archived_runs import open_archived_log
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_life_of_workflow
 from longshore.rundir.run_directory import read_cleanings
-from longshore.runs.events import EventFollower, event_blocks, events_of_jobs, jobs_failed_once, pause_after_poll
-from longshore.runs.open_run import (
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.events import EventFollower, event_blocks, events_of_jobs, jobs_failed_once, pause_after_poll
+from longshore.runstate.open_run import (
     READ_ERRORS,
     OpenRun,
     find_job,
@@ -37,9 +38,8 @@ from longshore.runs.open_run import (
     map_read_errors,
     open_run,
 )
-from longshore.runs.replay import initial_state, read_reused_jobs, replay
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import OVER, JobCode, RunState
+from longshore.runstate.replay import initial_state, read_reused_jobs, replay
+from longshore.runstate.run_state import OVER, JobCode, RunState
 from longshore.system.host import CpuLimitError
 from longshore.system.reading import open_to_read
 from longshore.system.regex_search import select_matching

@@ -13,7 +13,7 @@ from longshore.model.report import RunReport
 from longshore.reports.status import status_run
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import with_newest_counts
-from longshore.runs.open_run import OpenRun, is_manager_id, open_run
+from longshore.runstate.open_run import OpenRun, is_manager_id, open_run
 
 LEAST_DAYS: Final = 2.0
 """Days to look back for a named run, as in BPS."""

@@ -47,11 +47,11 @@ from longshore.rundir.journal import checksum_at, late_path
 from longshore.rundir.journal_damage import JournalSurvey
 from longshore.rundir.run_directory import read_cached, read_waiting, write_cached
 from longshore.rundir.submissions import workflow_path
-from longshore.runs.events import chunk_events
-from longshore.runs.open_run import OpenRun
-from longshore.runs.replay import find_unknown_jobs, initial_state
-from longshore.runs.state.apply_events import apply_events
-from longshore.runs.state.run_state import ACTIVE, JOB_STATES, JobCode, RunState, count_held, count_states, is_stuck
+from longshore.runstate.apply_events import apply_events
+from longshore.runstate.events import chunk_events
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.replay import find_unknown_jobs, initial_state
+from longshore.runstate.run_state import ACTIVE, JOB_STATES, JobCode, RunState, count_held, count_states, is_stuck
 from longshore.system.reading import full_stamp
 
 if TYPE_CHECKING:

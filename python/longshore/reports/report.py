@@ -51,11 +51,11 @@ from longshore.rundir.notices import (
 )
 from longshore.rundir.registry import newest_entries
 from longshore.rundir.run_directory import read_card, read_snapshot, read_submitting, read_waiting
-from longshore.runs.events import EventFollower
-from longshore.runs.open_run import OpenRun, map_index_errors, map_read_errors
-from longshore.runs.replay import read_reused_jobs
-from longshore.runs.state.run_state import RunState
-from longshore.runs.state.steering import describe_pause
+from longshore.runstate.events import EventFollower
+from longshore.runstate.open_run import OpenRun, map_index_errors, map_read_errors
+from longshore.runstate.replay import read_reused_jobs
+from longshore.runstate.run_state import RunState
+from longshore.runstate.steering import describe_pause
 from longshore.system.host import SystemClock, boot_id, host_name
 from longshore.system.reading import read_record
 from longshore.system.room import describe_full_disk

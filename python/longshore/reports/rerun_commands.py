@@ -17,7 +17,7 @@ from longshore.model.submission import Fingerprint
 from longshore.reports.state import END_STATES
 from longshore.rundir.archived_runs import UnpackCommands, unpack_commands
 from longshore.rundir.run_directory import read_made_from
-from longshore.runs.open_run import READ_ERRORS, OpenRun
+from longshore.runstate.open_run import READ_ERRORS, OpenRun
 
 _NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
 """States of jobs that a restart runs again."""

@@ -22,7 +22,7 @@ from longshore.rundir.archive_names import archive_suffix
 from longshore.rundir.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import with_newest_counts
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 
 FieldValue: TypeAlias = str | int | None
 

@@ -33,8 +33,8 @@ from longshore.model.workflow import Allocation, JobSettings, Request
 from longshore.model.workflow_lines import StoredJob
 from longshore.reports.attempts import attempts_of
 from longshore.rundir.job_table import JobTable
-from longshore.runs.events import event_blocks, events_of_jobs
-from longshore.runs.open_run import OpenRun, find_job
+from longshore.runstate.events import event_blocks, events_of_jobs
+from longshore.runstate.open_run import OpenRun, find_job
 from longshore.sites.inherited_environment import is_secret
 from longshore.sites.requests import PartitionRow, choose_partition
 from longshore.system.room import bounded_umask

@@ -16,7 +16,7 @@ from longshore.model.wording import count_noun, format_moment
 from longshore.rundir.journal import first_event, measure_lives
 from longshore.rundir.liveness import find_stall_start
 from longshore.rundir.submissions import read_job_maps
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.system.room import describe_full_disk
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})

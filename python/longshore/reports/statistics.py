@@ -21,8 +21,8 @@ from longshore.model.wording import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow import Request
 from longshore.reports.attempts import AttemptRecords
 from longshore.rundir.job_table import JobTable
-from longshore.runs.events import EventFollower, chunk_events
-from longshore.runs.open_run import OpenRun, first_names, map_index_errors, map_read_errors, open_run
+from longshore.runstate.events import EventFollower, chunk_events
+from longshore.runstate.open_run import OpenRun, first_names, map_index_errors, map_read_errors, open_run
 
 
 class BadputSum(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,7 +13,7 @@ from longshore.model.states import JobState
 from longshore.reports.state import is_current, is_over, report_of_snapshot
 from longshore.rundir.job_table import check_workflow
 from longshore.rundir.run_directory import read_snapshot
-from longshore.runs.open_run import OpenRun, is_missing, map_read_errors
+from longshore.runstate.open_run import OpenRun, is_missing, map_read_errors
 
 
 def status_run(opened: OpenRun, *, check: bool = False, summary: bool = True) -> RunReport:
@@ -56,7 +56,7 @@ def wait_for_end(
     Raises `RunNotFoundError` if the run directory is gone or cannot be read.
     """
     from longshore.reports.report import report_run
-    from longshore.runs.events import pause_after_poll
+    from longshore.runstate.events import pause_after_poll
 
     first = time.monotonic()
     pause = PauseWatch()
@@ -99,7 +99,7 @@ class PauseWatch:
 
 def _is_removed(run: RunPaths) -> bool:
     """Tell whether a run directory is gone; one that is being removed loses its files first."""
-    from longshore.runs.events import pause_after_poll
+    from longshore.runstate.events import pause_after_poll
 
     until = time.monotonic() + _REMOVAL_S
     while not is_missing(run.root):

@@ -23,7 +23,7 @@ from longshore.model.tasks import collection_paused
 from longshore.model.wording import count_noun
 from longshore.model.workflow import MIB, Request, round_up
 from longshore.reports.statistics import RunAttempts, read_attempts
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.system.atomic import create_atomically
 from longshore.system.output_file import require_parent, write_error
 from longshore.system.reading import read_record

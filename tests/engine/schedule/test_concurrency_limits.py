@@ -14,8 +14,8 @@ from longshore.engine.settings import EngineSettings
 from longshore.model.event import Ended
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Workflow, parse_concurrency_limits
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import RunState
 
 PROFILES = [
     JobSettings(label="free"),

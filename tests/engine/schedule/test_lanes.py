@@ -26,8 +26,8 @@ from longshore.keeper.program.watchdog import Watchdog
 from longshore.keeper.protocol import MemberOrder
 from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.workflow import Request
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import RunState
 
 
 def test_room_ahead_follows_the_run_times() -> None:

@@ -31,8 +31,8 @@ from longshore.model.event import (
 )
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Request
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 
 NO_RULES = RetryRules()
 

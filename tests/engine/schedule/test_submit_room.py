@@ -13,8 +13,8 @@ from longshore.engine.schedule.lanes import SubmitRoom
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.model.event import Started, Submitted, Submitting
 from longshore.model.workflow import Request
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import RunState
 
 LIMITS = st.none() | st.integers(0, 7)
 SMALL, LARGE = Request(cpus=1), Request(cpus=64)

@@ -18,7 +18,7 @@ from longshore.model.submission import Fingerprint
 from longshore.model.workflow import Request
 from longshore.reports.page.content import FAILED, MAX_JOBS, RUNNING, SUCCEEDED, UNKNOWN, RunPage, collect_page
 from longshore.reports.page.render import render_run_page
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 
 LATER = NOW + 100
 

@@ -18,8 +18,8 @@ from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import MANIFESTS_SINCE, write_card
 from longshore.rundir.submissions import create_manifest, hash_file, read_manifest, take_manifest, write_job_map
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JOB_STATES
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JOB_STATES
 from longshore.services.htcondor.control.restart import plan_restart
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob

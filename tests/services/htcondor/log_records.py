@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from longshore.model.event import Event
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JOB_STATES, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JOB_STATES, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_records import Record

@@ -12,7 +12,7 @@ from tests.services.htcondor.changed_run import AnsweringSchedd, node, states
 from longshore.contract.capabilities import Amendable
 from longshore.plan.changes import compare_run
 from longshore.plan.new_submission import write_submission
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 YAML = """\
 wmsServiceClass: htcondor

@@ -21,7 +21,7 @@ from longshore.model.submission import REUSED_JOBS, ReusedJobs
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, JobRules, Request, Workflow
 from longshore.rundir.job_table import JobTable
-from longshore.runs.replay import replay
+from longshore.runstate.replay import replay
 from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.schedd.client import DagmanJob

@@ -20,7 +20,7 @@ from longshore.reports.explain import explain_job
 from longshore.reports.report import report_run
 from longshore.rundir.job_table import read_header
 from longshore.rundir.run_directory import write_card
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -359,7 +359,7 @@ class EngineService(
 
     def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
-        from longshore.runs.state.change_request import change_request
+        from longshore.runstate.change_request import change_request
         from longshore.sites.limits import exceeded_ceilings
 
         source = " ".join(f"{key}={value}" for key, value in values.items())

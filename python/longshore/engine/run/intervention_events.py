@@ -10,8 +10,8 @@ from longshore.model.event import Deleted, Event, Restarted, Steer
 from longshore.model.workflow import Request
 from longshore.rundir.interventions import InterventionRecord
 from longshore.rundir.job_table import JobTable
-from longshore.runs.state.run_state import OVER, RunState
-from longshore.runs.state.steering import make_set_events
+from longshore.runstate.run_state import OVER, RunState
+from longshore.runstate.steering import make_set_events
 
 
 def make_intervention_events(

@@ -79,11 +79,11 @@ from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import Journal, LateJournal, next_life, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission, read_changed_jobs
-from longshore.runs.replay import initial_state, make_reuse_events
-from longshore.runs.state.apply_events import apply_event, apply_events
-from longshore.runs.state.restart_selection import select_for_restart
-from longshore.runs.state.run_state import OVER, make_snapshot
-from longshore.runs.state.steering import describe_pause, describe_throttles
+from longshore.runstate.apply_events import apply_event, apply_events
+from longshore.runstate.replay import initial_state, make_reuse_events
+from longshore.runstate.restart_selection import select_for_restart
+from longshore.runstate.run_state import OVER, make_snapshot
+from longshore.runstate.steering import describe_pause, describe_throttles
 from longshore.system.folder import make_folders, remove_file
 from longshore.system.host import Clock, boot_id, host_name
 from longshore.system.processes import processes

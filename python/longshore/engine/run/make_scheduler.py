@@ -21,7 +21,7 @@ from longshore.model.measurements import AttemptUsage, LabelHistory
 from longshore.model.workflow import JobSettings, shared_parts_key
 from longshore.rundir.histories import HistoryBusyError, add_to_history, history_folder, read_history
 from longshore.rundir.job_table import JobTable
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.host import Clock
 
 # Run times of earlier runs, and of this one.

@@ -11,7 +11,7 @@ from longshore.contract.service import RunPaths
 from longshore.model.report import Snapshot
 from longshore.rundir.journal import Journal
 from longshore.rundir.run_directory import write_snapshot, write_waiting
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.host import Clock
 
 # Wait notes: collects why the engine waits, round by round, and logs each reason once while it lasts.

@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.contract.executor import Urgency
 from longshore.model.measurements import update_mean
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.run_state import JobCode, RunState
 
 # The rest of a run, for the engine's priorities; a report has a range (`longshore.reports.time_left`).
 

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from longshore.runs.state.run_state import Barriers
+    from longshore.runstate.run_state import Barriers
 
 _Entry: TypeAlias = tuple[float, float, int]
 """Priority and pressure, both with their sign turned, and the job."""

@@ -16,9 +16,9 @@ from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Pool
 from longshore.model.event import Deleted, Failed, Finished, Retry, Submitting
 from longshore.model.states import Cause
 from longshore.model.workflow import Request, round_up
-from longshore.runs.state.change_request import change_request
-from longshore.runs.state.run_state import JobCode, RunState
-from longshore.runs.state.steering import Throttle
+from longshore.runstate.change_request import change_request
+from longshore.runstate.run_state import JobCode, RunState
+from longshore.runstate.steering import Throttle
 
 _READY = int(JobCode.READY)
 _STARTS_PER_ROUND = 64

@@ -18,7 +18,7 @@ from longshore.reports.documents.document import Count, DatedDocument, DocumentE
 if TYPE_CHECKING:
     from longshore.contract.service import Intervention
     from longshore.plan.stages import StageResult
-    from longshore.runs.open_run import OpenRun
+    from longshore.runstate.open_run import OpenRun
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]
 WaitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21]

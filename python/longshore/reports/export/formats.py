@@ -29,7 +29,7 @@ from longshore.reports.statistics import AttemptStatistics, RunAttempts, read_at
 from longshore.rundir.archived_runs import archive_of
 from longshore.rundir.run_directory import read_made_from
 from longshore.rundir.submissions import read_input_files
-from longshore.runs.open_run import OpenRun, map_read_errors
+from longshore.runstate.open_run import OpenRun, map_read_errors
 from longshore.system.output_file import write_file
 from longshore.system.reading import fingerprint_file
 

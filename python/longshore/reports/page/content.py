@@ -41,7 +41,7 @@ from longshore.reports.suggested_requests import (
     describe_value,
     suggestion_yaml,
 )
-from longshore.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
 
 
 class LabelRow(msgspec.Struct, frozen=True, kw_only=True):

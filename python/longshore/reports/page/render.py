@@ -47,7 +47,7 @@ from longshore.reports.page.label_graph import MAX_NODES, draw_label_graph, fits
 from longshore.reports.page.timeline import draw_labels, draw_slots, time_range
 from longshore.reports.statistics import AttemptStatistics
 from longshore.reports.suggested_requests import LEAST_RUN_S
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.system.output_file import write_file
 from longshore.system.reading import read_file
 

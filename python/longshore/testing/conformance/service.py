@@ -66,9 +66,9 @@ from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events as read_journal
 from longshore.rundir.notices import encode_notice_rules
 from longshore.rundir.run_directory import read_card, write_card
-from longshore.runs.open_run import event_source, is_alive
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JOB_STATES, RunState
+from longshore.runstate.open_run import event_source, is_alive
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JOB_STATES, RunState
 from longshore.system.atomic import create_file
 from longshore.testing.conformance.executor import (
     HOSTILE_VALUES,

@@ -15,7 +15,7 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.event import FORMAT, Life
 from longshore.plan.changes import compare_run
 from longshore.rundir.journal import Journal
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 from longshore.services.batch.native.observe import NativeRecord
 from longshore.services.batch.records import BatchRecord, BatchRecords
 

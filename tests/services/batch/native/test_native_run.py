@@ -13,8 +13,8 @@ from longshore.errors import ConfigError
 from longshore.model.event import Deleted, Ended, Event, Finished, Lost, Started
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Request
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import RunState
 from longshore.services.batch.native.native_run import find_missing_events
 from longshore.services.batch.native.observe import Cancellation, ObservedJob, derive_events, group_arrays
 from longshore.services.batch.records import BatchRecord

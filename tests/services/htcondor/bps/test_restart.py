@@ -11,7 +11,7 @@ from longshore.contract.service import RestartChanges
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.states import JobState
 from longshore.reports.report import report_run
-from longshore.runs.open_run import open_run
+from longshore.runstate.open_run import open_run
 from longshore.services.htcondor.bps.mirror import mirror_directory, restart_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.submission_record import read_submissions

@@ -32,8 +32,8 @@ from longshore.model.workflow import Job, JobGroup, JobSettings, Ordering, Workf
 from longshore.model.workflow_lines import workflow_lines
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_waiting
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JOB_STATES
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JOB_STATES
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.event_source import LogEventSource, lock_cache, read_state

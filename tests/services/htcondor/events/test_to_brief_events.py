@@ -11,8 +11,8 @@ from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, O
 
 from longshore.model.event import AttemptSucceeded, BriefEvent, Ended, Started
 from longshore.reports.attempts import AttemptCollector
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_records import UserLog

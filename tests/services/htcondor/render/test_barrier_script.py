@@ -21,8 +21,8 @@ from longshore.model.event import Ended, Failed, Started, Submitted, Submitting
 from longshore.model.states import Cause
 from longshore.model.tasks import Dag
 from longshore.model.workflow import JobGroup, Ordering, Workflow
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JobCode, RunState
 from longshore.services.htcondor.render import barrier_script as program
 from longshore.services.htcondor.render.barrier_script import BarrierFollower
 from longshore.services.htcondor.render.dag_edges import find_edges

@@ -29,7 +29,7 @@ from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.journal import Journal, lives, next_life, read_events
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission
-from longshore.runs.replay import replay
+from longshore.runstate.replay import replay
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.dialect import DependencyDialect
 from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE

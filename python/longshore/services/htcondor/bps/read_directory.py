@@ -20,8 +20,8 @@ from longshore.model.submission import Submission
 from longshore.model.workflow import MIB, Request
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card, read_owner, user_name_of, write_card
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 from longshore.services.htcondor.codes import EventType
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.log_records import UserLog

@@ -11,8 +11,8 @@ from longshore.contract.service import CancelOutcome, Intervention, JobSelection
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Steer
 from longshore.rundir.job_table import JobTable, read_header
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 from longshore.services.htcondor.codes import BPS_FINAL_NODE, CANCEL_REASON, FINAL_NODE
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.schedd.client import CondorClient, quoted

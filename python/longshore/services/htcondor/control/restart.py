@@ -18,12 +18,12 @@ from longshore.model.states import Cause
 from longshore.model.workflow import MIB, JobSettings, Request
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.submissions import read_changed_jobs
-from longshore.runs.replay import initial_state
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.change_request import change_request
-from longshore.runs.state.restart_selection import select_for_restart
-from longshore.runs.state.run_state import OVER, JobCode, RunState
-from longshore.runs.state.steering import make_set_events
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.change_request import change_request
+from longshore.runstate.replay import initial_state
+from longshore.runstate.restart_selection import select_for_restart
+from longshore.runstate.run_state import OVER, JobCode, RunState
+from longshore.runstate.steering import make_set_events
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases

@@ -17,7 +17,7 @@ from longshore.model.workflow import Request
 from longshore.model.workflow_lines import WorkflowHeader
 from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.submissions import read_job_maps, read_manifest
-from longshore.runs.state.run_state import JOB_STATES, RunState
+from longshore.runstate.run_state import JOB_STATES, RunState
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.submission_record import DagSubmission
 

@@ -26,9 +26,9 @@ from longshore.model.tasks import collection_paused
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_event, life_path, read_since
 from longshore.rundir.run_directory import is_own_run, write_waiting
-from longshore.runs.replay import list_reuse_events, read_reused_jobs, replay
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import OVER, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.replay import list_reuse_events, read_reused_jobs, replay
+from longshore.runstate.run_state import OVER, RunState
 from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, explain_unsubmitted, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases, SavedJobPhases

@@ -26,7 +26,7 @@ from longshore.model.event import PLAIN_FORMAT, Life, Restarted, Steer
 from longshore.rundir.job_table import JobTable, read_header
 from longshore.rundir.run_directory import read_card
 from longshore.rundir.submissions import newest_submission
-from longshore.runs.replay import read_reused_jobs
+from longshore.runstate.replay import read_reused_jobs
 from longshore.services.htcondor.codes import FINAL_NODE
 from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag import CONFIG, OVERRIDES_TEXT

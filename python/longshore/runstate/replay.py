@@ -14,8 +14,8 @@ from longshore.model.tasks import Adjacency
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import first_life_of_workflow
 from longshore.rundir.journal_damage import JournalSurvey
-from longshore.runs.state.apply_events import apply_events
-from longshore.runs.state.run_state import OVER, JobCode, RunState
+from longshore.runstate.apply_events import apply_events
+from longshore.runstate.run_state import OVER, JobCode, RunState
 from longshore.system.reading import read_file
 
 

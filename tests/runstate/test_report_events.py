@@ -27,9 +27,9 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.states import Cause, JobState
-from longshore.runs.report_events import KnownRun, derive_events
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JOB_STATES, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.report_events import KnownRun, derive_events
+from longshore.runstate.run_state import JOB_STATES, RunState
 
 NOW = 1_763_630_000.0
 LIFE = Life(v=FORMAT, life=1, t=NOW, host="ap", pid=0, boot="", by="submit")

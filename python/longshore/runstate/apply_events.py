@@ -1,7 +1,6 @@
 """Applies events to the state of a run, one or many, identically in the engine and in every report; pure.
 
 The meaning of an event never changes: every decision is an event of its own. Decision 0002 has the reason.
-
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.states import Cause
-from longshore.runs.state.run_state import ACTIVE, JobCode, RunState
-from longshore.runs.state.steering import apply_steer
+from longshore.runstate.run_state import ACTIVE, JobCode, RunState
+from longshore.runstate.steering import apply_steer
 
 _READY: Final = int(JobCode.READY)
 _PENDING: Final = int(JobCode.PENDING)

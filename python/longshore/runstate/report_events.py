@@ -38,9 +38,9 @@ from longshore.model.event import (
 from longshore.model.states import TERMINAL_STATES, Cause, JobState
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
-from longshore.runs.replay import initial_state
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import ACTIVE, BAD_ENDS, OVER, JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.replay import initial_state
+from longshore.runstate.run_state import ACTIVE, BAD_ENDS, OVER, JobCode, RunState
 
 _WAITING_STATES: Final = frozenset({JobState.UNREADY, JobState.READY})
 _UNINFORMATIVE: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})

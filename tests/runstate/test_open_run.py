@@ -9,7 +9,7 @@ import pytest
 
 from longshore.contract.service import RunPaths
 from longshore.errors import RunUnreadableError
-from longshore.runs.open_run import map_index_errors
+from longshore.runstate.open_run import map_index_errors
 
 
 def test_a_number_that_is_too_large_makes_a_journal_unreadable(tmp_path: Path) -> None:

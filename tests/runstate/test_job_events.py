@@ -23,10 +23,10 @@ from longshore.reports.explain import JobReplay
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import read_events
 from longshore.rundir.run_directory import read_card
-from longshore.runs.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
-from longshore.runs.open_run import OpenRun
-from longshore.runs.replay import replay
-from longshore.runs.state.run_state import JobCode
+from longshore.runstate.events import active_requests, event_blocks, events_of_jobs, jobs_failed_once
+from longshore.runstate.open_run import OpenRun
+from longshore.runstate.replay import replay
+from longshore.runstate.run_state import JobCode
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from longshore.model.event import Steer
 from longshore.model.workflow import Request
-from longshore.runs.state.run_state import ACTIVE, RunState
+from longshore.runstate.run_state import ACTIVE, RunState
 
 WHOLE_RUN: Final = -1
 """Key of the whole run, where otherwise the index of a label stands."""
@@ -98,7 +98,7 @@ def make_set_events(
     request_of
         Request that an earlier intervention set for a job, else that of its first attempt.
     """
-    from longshore.runs.state.change_request import change_request
+    from longshore.runstate.change_request import change_request
 
     jobs_by_request: dict[tuple[object, ...], list[int]] = {}
     requests: dict[tuple[object, ...], Request] = {}

@@ -24,8 +24,8 @@ from longshore.model.event import (
 )
 from longshore.model.states import Cause
 from longshore.model.workflow import Barrier, Request
-from longshore.runs.state.apply_events import apply_event, apply_events
-from longshore.runs.state.run_state import RunState
+from longshore.runstate.apply_events import apply_event, apply_events
+from longshore.runstate.run_state import RunState
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4), (0, 3)]
 LABELS = [0, 0, 1, 1, 2, 2, 3]

@@ -16,9 +16,9 @@ from longshore.model.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Start
 from longshore.model.json_lines import encode_line
 from longshore.model.submission import Submission
 from longshore.reports.logs import LogFollower, LogUpdate, find_logs
-from longshore.runs import events as poll
-from longshore.runs.events import EventFollower, RunEvents
-from longshore.runs.open_run import OpenRun
+from longshore.runstate import events as poll
+from longshore.runstate.events import EventFollower, RunEvents
+from longshore.runstate.open_run import OpenRun
 from longshore.services.local.service import LocalService
 
 ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by="submit"), *course()]

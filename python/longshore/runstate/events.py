@@ -28,7 +28,7 @@ from longshore.model.tasks import collection_paused
 from longshore.model.workflow import Request
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import EventChunks, lives, read_blocks, read_since
-from longshore.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
+from longshore.runstate.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
 
 POLL_S: Final = 0.2
 """Shortest pause once a run has been followed for some seconds."""
@@ -66,7 +66,7 @@ _decode_event_jobs = msgspec.json.Decoder(_EventJobs).decode_lines
 def events_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> list[Event]:
     """Return the events that concern some jobs or the whole run, in order.
 
-    `blocks` are those of `longshore.runs.events.event_blocks`. Raises `RunUnreadableError` if a line is no
+    `blocks` are those of `longshore.runstate.events.event_blocks`. Raises `RunUnreadableError` if a line is no
     event.
     """
     with collection_paused():

@@ -18,8 +18,8 @@ from longshore.reports.page.content import collect_page
 from longshore.reports.page.render import render_run_page
 from longshore.reports.report import report_run
 from longshore.reports.show_job import show_job
-from longshore.runs.events import RunEvents
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.events import RunEvents
+from longshore.runstate.open_run import OpenRun
 
 CONFIG = "myToken: hunter2-x\nqueue: hunter2-x\ncommand: [sh, --password, abc77zz]\nurl: sftp://ada:geheim@h\n"
 REASON = "failed to execute '/bin/x' with arguments --login 'hunter2.x' --token abc77zz sftp://ada:geheim@h"

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.runs.state.run_state import ACTIVE, OVER, JobCode, RunState
+from longshore.runstate.run_state import ACTIVE, OVER, JobCode, RunState
 
 
 class RestartReason(StrEnum):

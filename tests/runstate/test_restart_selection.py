@@ -10,10 +10,10 @@ from tests.depth import examples
 from tests.engine.states import codes, run_job
 
 from longshore.model.event import Failed, Restarted, Started, Submitting
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.restart_selection import RestartReason as Why
-from longshore.runs.state.restart_selection import select_for_restart
-from longshore.runs.state.run_state import OVER, JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.restart_selection import RestartReason as Why
+from longshore.runstate.restart_selection import select_for_restart
+from longshore.runstate.run_state import OVER, JobCode, RunState
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2), ())
 """A diamond, and one beside it; each job has a label of its own."""

@@ -2,7 +2,6 @@
 
 The state is one mutable packed object with a few bytes per job, because a run may have a million. `apply_event` maps an
 event to a transition; what a transition does to children and descendants (release, pruning) is here.
-
 """
 
 from __future__ import annotations
@@ -342,7 +341,7 @@ class RunState(AttemptState, ActiveInterventions):
             # From now on it grows from the value that was set.
             self.cause_counts.pop((job, Cause.OOM), None)
         if (grown := self.requests.get(job)) is not None:
-            from longshore.runs.state.change_request import change_request
+            from longshore.runstate.change_request import change_request
 
             # A value that a retry raised stays raised, unless it is the one that was set.
             self.requests[job] = change_request(grown, event.set)

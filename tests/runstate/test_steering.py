@@ -25,10 +25,10 @@ from longshore.model.workflow import MIB, Request
 from longshore.rundir.interventions import InterventionRecord, write_intervention
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_card
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.change_request import SETTABLE_KEYS, change_request
-from longshore.runs.state.run_state import RunState
-from longshore.runs.state.steering import WHOLE_RUN, describe_throttles
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.change_request import SETTABLE_KEYS, change_request
+from longshore.runstate.run_state import RunState
+from longshore.runstate.steering import WHOLE_RUN, describe_throttles
 from longshore.testing.fakes import AttemptOutcome, SubmitReply
 from longshore.testing.runs import write_run
 

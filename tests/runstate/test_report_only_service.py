@@ -30,8 +30,8 @@ from longshore.reports.page.render import render_run_page
 from longshore.reports.replay import read_cached_report
 from longshore.reports.report import report_run
 from longshore.rundir.run_directory import read_card, write_card
-from longshore.runs.events import EventFollower
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.events import EventFollower
+from longshore.runstate.open_run import OpenRun
 from longshore.testing.runs import write_run
 
 

@@ -56,7 +56,7 @@ from longshore.system.room import CLOSED_ERRORS, closed_hint
 if TYPE_CHECKING:
     from longshore.model.report import Damage
     from longshore.rundir.journal_damage import JournalSurvey
-    from longshore.runs.state.run_state import RunState
+    from longshore.runstate.run_state import RunState
 
 # Events and liveness, by what the service can do.
 
@@ -66,7 +66,7 @@ def event_source(service: WmsService) -> EventSource:
     if isinstance(service, EventSource):
         return service
     # Imported here: few services need it.
-    from longshore.runs.report_events import ReportedEvents
+    from longshore.runstate.report_events import ReportedEvents
 
     assert isinstance(service, ReportSource)  # held by `find_service`
     return ReportedEvents(service, service.name)
@@ -244,7 +244,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def find_unknown_jobs(self, state: RunState) -> frozenset[int]:
         """Return the jobs whose state is not known, after a replay, because of the damages that readers have met."""
-        from longshore.runs.replay import find_unknown_jobs
+        from longshore.runstate.replay import find_unknown_jobs
 
         met = any(damage is not self.card_damage for damage in self.damages)
         return find_unknown_jobs(state, self.survey) if met else frozenset()
@@ -300,7 +300,7 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return job counts per label and state, for labels that the service only counts; read with events."""
         if isinstance(self.service, EventSource):
             return {}
-        from longshore.runs.report_events import ReportedEvents
+        from longshore.runstate.report_events import ReportedEvents
 
         return self.event_source.counts if isinstance(self.event_source, ReportedEvents) else {}
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.runs.events import POLL_S, pause_of
+from longshore.runstate.events import POLL_S, pause_of
 
 SECONDS = st.floats(min_value=0.0, max_value=1e6)
 

@@ -31,8 +31,8 @@ from longshore.model.event import (
 from longshore.model.json_lines import encode_line
 from longshore.model.states import Cause, JobState
 from longshore.model.workflow import Barrier, Request
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import JOB_STATES, JobCode, RunState, count_states
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import JOB_STATES, JobCode, RunState, count_states
 
 OVER = {JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED}
 ACTIVE = {JobCode.PENDING, JobCode.RUNNING}

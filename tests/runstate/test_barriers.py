@@ -6,8 +6,8 @@ from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.model.event import Ended, Failed, Restarted, Submitting
 from longshore.model.states import Cause
 from longshore.model.workflow import Barrier
-from longshore.runs.state.apply_events import apply_event
-from longshore.runs.state.run_state import Barriers, JobCode, RunState
+from longshore.runstate.apply_events import apply_event
+from longshore.runstate.run_state import Barriers, JobCode, RunState
 
 
 def chain(groups: int, size: int, *, blocking: bool) -> list[Barrier]:

@@ -19,7 +19,7 @@ from longshore.reports.page.render import render_run_page
 from longshore.reports.report import report_run
 from longshore.reports.statistics import read_attempts
 from longshore.rundir.run_archive import write_archive
-from longshore.runs.open_run import OpenRun, open_run
+from longshore.runstate.open_run import OpenRun, open_run
 
 _NUMBER = re.compile(rb"(?<=[:\[, ])-?[0-9]+(\.[0-9]+)?(?=[,}\]\n])")
 NO_NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400]

@@ -1,7 +1,6 @@
 """Verification of a run directory: compares every file that a resume, restart or report relies on with its record.
 
 Nothing is changed, and nothing is guessed: each finding names the file, the line, and what is not known because of it.
-
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from longshore.rundir.submissions import (
     read_job_maps,
     read_manifest,
 )
-from longshore.runs.open_run import OpenRun
+from longshore.runstate.open_run import OpenRun
 from longshore.system.host import boot_id
 from longshore.system.reading import read_file
 

@@ -1,1 +1,0 @@
-"""State of a run: jobs, attempts, barriers and steering, and how events change them; pure."""
