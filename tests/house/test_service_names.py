@@ -1,4 +1,4 @@
-"""No floor above the services names a service: what the core must know of one, the contract says."""
+"""No module but those of services names a service: what the core must know of one, the contract says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from longshore.config.plugins import SERVICES, built_in_plugins
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
-FLOORS = sorted(path for path in PACKAGE.rglob("*.py") if "services" not in path.relative_to(PACKAGE).parts)
+OTHERS = sorted(path for path in PACKAGE.rglob("*.py") if "services" not in path.relative_to(PACKAGE).parts)
 
 ENGLISH = {"local"}
 """Names of services that are words of English too: they are looked for in strings alone."""
@@ -66,8 +66,8 @@ def test_a_name_is_seen(text: str, *, found: bool) -> None:
     assert bool(list(service_names(text))) is found
 
 
-def test_no_floor_above_the_services_names_a_service() -> None:
-    found = {str(path.relative_to(PACKAGE)): list(service_names(path.read_text("utf-8"))) for path in FLOORS}
+def test_no_module_outside_of_services_names_a_service() -> None:
+    found = {str(path.relative_to(PACKAGE)): list(service_names(path.read_text("utf-8"))) for path in OTHERS}
     assert {name: lines for name, lines in found.items() if lines and name not in EXCEPTIONS} == {}
 
 

@@ -14,11 +14,12 @@ from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.contract.algorithms import ClusteringSettings
 from longshore.errors import ConfigError, Origin, PreparationError
+from longshore.graphs.declarations import PER_JOB
 from longshore.jobs.scripts import join_commands
 from longshore.model.tasks import Cluster, ClusteredGraph, ClusterMember, Dag, File, Scalar, Task, TaskGraph
 from longshore.model.workflow import MIB, Job, JobSettings
 from longshore.plan.clustering import cluster_single_tasks
-from longshore.plan.jobs import MAX_NODE_IDS, PER_JOB, SpecialJobs, compile_profiles, free_names, transform
+from longshore.plan.jobs import MAX_NODE_IDS, SpecialJobs, compile_profiles, free_names, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 

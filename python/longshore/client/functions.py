@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
@@ -15,16 +14,13 @@ import yaml
 from longshore.client.run import PrintedReport, Run
 from longshore.config.layers import Overrides
 from longshore.errors import RunNotMeantError, UsageError
-from longshore.model.report import RunReport
+from longshore.model.report import RunReport, TextPrinter
 from longshore.model.values import YamlValue
 from longshore.plan.stages import Stage, StageResult, SubmissionChecks, run_stages
 from longshore.plan.submission import submit as submit_run
 from longshore.progress import QuietProgress
 from longshore.reports.run_list import RunQuery, list_runs
 from longshore.runstate.open_run import open_run
-
-if TYPE_CHECKING:
-    from longshore.model.report import TextPrinter
 
 
 class Preparation(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,17 +18,17 @@ from longshore.contract.service import Intervention, JobSelection, RestartChange
 from longshore.control.interventions import cancel, parse_changes, steer
 from longshore.control.restart import compare_sources, plan_restart, restart
 from longshore.control.resume import resume
-from longshore.errors import RunPausedError
+from longshore.errors import RunNotMeantError, RunPausedError
 from longshore.model.event import Event
 from longshore.model.measurements import DEFAULT_MARGIN, MAX_MARGIN, MIN_MARGIN
 from longshore.model.report import RunReport, report_summary
 from longshore.model.states import JobState
-from longshore.plan.changes import takes_changes
+from longshore.plan.changes import RunComparison, change_lines, takes_changes, unchanged_notes
 from longshore.reports.explain import explain_job
 from longshore.reports.export.formats import export_run, render_run
 from longshore.reports.logs import find_logs, read_log
 from longshore.reports.report import report_run
-from longshore.reports.show_job import show_job
+from longshore.reports.show_job import JobDetails, show_job
 from longshore.reports.state import is_over
 from longshore.reports.statistics import find_runs_and_labels, read_statistics
 from longshore.reports.status import status_run, wait_for_end
@@ -37,10 +37,7 @@ from longshore.runstate.events import RunEvents
 from longshore.runstate.open_run import OpenRun, open_run
 
 if TYPE_CHECKING:
-    from longshore.errors import RunNotMeantError
-    from longshore.plan.changes import RunComparison
     from longshore.reports.explanation import JobExplanation
-    from longshore.reports.show_job import JobDetails
 
 Names = str | Iterable[str]
 """One name, or several."""
@@ -543,8 +540,6 @@ class _ChosenChanges(NamedTuple):
 
 def _choose_changes(opened: OpenRun, *, with_changes: bool | None) -> _ChosenChanges:
     """Choose what a restart takes of the changes since its run was made, as `Run.restart` documents."""
-    from longshore.plan.changes import change_lines, unchanged_notes
-
     if with_changes is False:
         return _ChosenChanges()
     comparison = compare_sources(opened)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from longshore.errors import LongshoreError
-from longshore.model.report import escape_controls, failure_text, format_duration
+from longshore.model.report import TextPrinter, escape_controls, failure_text, format_duration
 from longshore.model.states import Cause, JobState
 from longshore.model.tasks import Scalar
 from longshore.model.wording import count_noun
 from longshore.reports.report import report_run
-from longshore.reports.suggested_requests import requests_yaml
+from longshore.reports.suggested_requests import LabelSuggestion, RequestAdvice, requests_yaml
 from longshore.rundir.job_table import JobTable
 from longshore.runstate.events import event_blocks, newest_requests
 from longshore.runstate.open_run import OpenRun, map_read_errors
@@ -27,10 +27,8 @@ from longshore.runstate.open_run import OpenRun, map_read_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-    from longshore.model.report import TextPrinter
     from longshore.model.workflow import Request
     from longshore.reports.statistics import AttemptStatistics, RunStatistics
-    from longshore.reports.suggested_requests import LabelSuggestion, RequestAdvice
 
 
 class RunJob(msgspec.Struct, frozen=True, kw_only=True):

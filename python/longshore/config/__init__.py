@@ -1,1 +1,1 @@
-"""The configuration: layers merged into one map whose every value knows its origin, searched in BPS's order. Pure."""
+"""The configuration: layers merged into one map whose every value knows its origin, searched in BPS's order."""

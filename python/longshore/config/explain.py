@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Final
@@ -17,7 +17,7 @@ from longshore.config.search import SECTIONS, Config, is_delimited
 from longshore.config.templates import Field, expand_env, rewrite_angled_env, split_angled, split_variables
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.model.wording import did_you_mean, nearest
+from longshore.model.wording import did_you_mean, first_of, nearest
 
 _MAX_NESTED_CALLS: Final = 100
 _MAX_STEPS: Final = 1000
@@ -174,16 +174,11 @@ def _unknown_key(key: str, path: tuple[str, ...], known: Collection[str], schema
     keys = keys_of_schema(below, schema) if below is not None else ()
     if keys:
         section, likely = ".".join(sections), nearest(last, keys)
-        hint = f"Did you mean '{section}.{likely}'?" if likely else f"'{section}' has {_some(keys)}."
+        hint = f"Did you mean '{section}.{likely}'?" if likely else f"'{section}' has {first_of(keys, _MAX_LISTED)}."
     else:
         names = (name for name in known if not name.startswith("bps"))
         hint = did_you_mean(key, names) or "All keys: longshore config schema"
     return ConfigError(f"nothing defines '{key}', and Longshore has no key of that name", hint=hint)
-
-
-def _some(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - _MAX_LISTED} more" if keys[_MAX_LISTED:] else ""
-    return ", ".join(keys[:_MAX_LISTED]) + more
 
 
 def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:

@@ -17,7 +17,7 @@ from longshore.config.templates import ATTEMPT_MARK, ATTEMPT_NAME, Field, Quotat
 from longshore.errors import ConfigError, PreparationError
 
 _SINGLE: Final = (Quotation.SINGLE, Quotation.SINGLE_SCRIPT)
-_COMMAND: Final = re.compile(r"command[0-9]+")
+NUMBERED_COMMAND: Final = re.compile(r"command[0-9]+")
 
 
 class WhenRun(StrEnum):
@@ -52,7 +52,7 @@ def read_when_run(config: Config) -> WhenRun:
         )
     node = section.value.get("whenRun")
     if node is None or node.value is None:
-        return WhenRun.ALWAYS if any(_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
+        return WhenRun.ALWAYS if any(NUMBERED_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
     try:
         return WhenRun(str(node.value))
     except ValueError:
@@ -90,7 +90,7 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
     section = config.node_at("finalJob")
     items = map_items(section)
     nodes = final_command_nodes(config)
-    numbered_key = next((key for key in items if _COMMAND.fullmatch(key) and not nodes), None)
+    numbered_key = next((key for key in items if NUMBERED_COMMAND.fullmatch(key) and not nodes), None)
     if numbered_key is not None:
         raise PreparationError(
             f"the final job has '{numbered_key}' and no 'command1': commands are numbered from 1 without a gap",

@@ -8,9 +8,18 @@ from typing import Final
 
 import msgspec
 
+from longshore.config.final_job import NUMBERED_COMMAND
 from longshore.config.interpolate import Scope, evaluate_amount
 from longshore.config.lint_variables import LintContext, find_unused_keys, find_variable_errors, with_default_origin
-from longshore.config.merge import PACKAGED_LAYERS, RUN_LAYERS, LayerRank, Node, map_items, overlay, plain_value
+from longshore.config.merge import (
+    DEFAULT_LAYERS,
+    PACKAGED_LAYERS,
+    RUN_LAYERS,
+    Node,
+    map_items,
+    overlay,
+    plain_value,
+)
 from longshore.config.profile import REQUEST_KEYS
 from longshore.config.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.retries import MAP_READERS, VALUE_READERS
@@ -107,8 +116,6 @@ def find_misspelled_keys(root: Node) -> Iterator[Finding]:
 
 CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 """Key that chooses a part, per section."""
-
-_UNNAMED_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 
 _DEPRECATED: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
@@ -327,7 +334,7 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
             return
         default = default.replaced_node
     # The site's profile may name the default service anyway.
-    by_default = _UNNAMED_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
+    by_default = DEFAULT_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
     if service is not None and service.origin.layer not in by_default:
         return
     service_text = f"the service '{default.value}'" if default else "its own default"
@@ -465,7 +472,6 @@ def _warning(message: str, origin: Origin, hint: str, *, path: tuple[str, ...] =
 # Checks for user-written sections without effect.
 
 
-_NUMBERED_COMMAND: Final = re.compile(r"command[0-9]+")
 _SMALL_NUMBER: Final = re.compile(r"command[1-9][0-9]{0,5}")
 _CLUSTER_RULES: Final = frozenset(
     {
@@ -545,7 +551,7 @@ def _check_final_job(section: Node | None) -> Iterator[Finding]:
     # Defaults of a service may have keys for a final job that there is not.
     if section is None or not written or not _is_unset(items.get("whenRun")):
         return
-    if not any(_NUMBERED_COMMAND.fullmatch(key) for key in items):
+    if not any(NUMBERED_COMMAND.fullmatch(key) for key in items):
         other = items.get("runQuantumCommand")
         hint = "Give it a 'command'." if other is None else "Write 'command' instead of 'runQuantumCommand'."
         origin = section.origin if _is_user_written(section) else written[0].origin
@@ -743,6 +749,9 @@ def _unset_names(node: Node, env: Mapping[str, str]) -> list[str]:
     if not isinstance(node.value, str) or node.origin.layer in PACKAGED_LAYERS:
         return []
     return unset_env_names(rewrite_angled_env(node.value, env), env)
+
+
+# All checks of a configuration, in the order of the file.
 
 
 def lint(

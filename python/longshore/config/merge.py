@@ -32,6 +32,8 @@ class LayerRank(IntEnum):
 
 PACKAGED_LAYERS = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
 """Layers shipped with packages, not written for this run or this machine."""
+DEFAULT_LAYERS = PACKAGED_LAYERS | {LayerRank.SITE.label}
+"""Layers with values that no person chose for this run."""
 RUN_LAYERS = frozenset({LayerRank.FILE.label, LayerRank.COMMAND_LINE.label})
 """Layers that are written for one run."""
 

@@ -19,9 +19,6 @@ from longshore.errors import FilesError, Origin
 from longshore.system.atomic import create_file, make_executable
 from longshore.system.folder import make_folders
 
-# Plug-ins and what is shipped: entry points by group and name, and the files of packages.
-
-
 # Location of the files Longshore ships: inside the package in a wheel, beside it in a source tree.
 
 

@@ -237,6 +237,9 @@ def _value_varies(value: SettingValue) -> bool:
     return varies_per_job(value) if isinstance(value, dict) else isinstance(value, Template)
 
 
+# The profile: settings of a label, with templates for what differs per job.
+
+
 class JobProfile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Settings of the jobs of one label at one site, with templates for values that differ per job.
 

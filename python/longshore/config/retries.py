@@ -166,6 +166,9 @@ def _check_map(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -
     return value
 
 
+# Reads the rules of a profile: retries, growth, limits and success.
+
+
 _Result = TypeVar("_Result")
 _Default = TypeVar("_Default")
 _RETRIES_ON_MATCH: Final = 2

@@ -1,4 +1,4 @@
-"""Secrets that a configuration holds as literal values, and which texts and files hold one of them."""
+"""Secrets that a configuration holds as literal values, and which texts and files hold one, which stay private."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ from longshore.contract.service import RunPaths
 from longshore.errors import ConfigError
 from longshore.system.reading import read_file
 from longshore.system.room import make_private, restrict_folder
-
-# Secrets that a configuration holds as literal values, and which texts may hold one of them.
-
 
 _PART = re.compile(rb"[A-Za-z0-9]+")
 

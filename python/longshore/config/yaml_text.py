@@ -694,10 +694,6 @@ def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Nod
 # Finds the place in a YAML file of a value's key, or of a character of its text.
 
 
-_LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""Line breaks of YAML 1.1."""
-
-
 def locate_error(error: LongshoreError, text: str, file: str) -> None:
     """Move an error from values in a file of a given text to the parts that it is about."""
     error.details = tuple(
@@ -727,7 +723,7 @@ def find_character(text: str, line: int, column: int, index: int) -> tuple[int, 
     node = next(_scalars_at(text, line - 1, column - 1), None)
     if node is None or not 0 <= index < len(node.value):
         return None
-    lines = _LINE_BREAK.split(text)
+    lines = LINE_END.split(text)
     if node.style == ">":
         return None
     if node.style != "|":

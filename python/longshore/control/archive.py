@@ -1,4 +1,4 @@
-"""Progress of an archive that takes long: how much of the run was written or read back."""
+"""Archives of runs (`longshore archive`): one file, written and read back, after which the directory may be removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.contract.service import RunPaths
 from longshore.control.clean import DRAFT, describe_lock_user, require_over
 from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.model.report import Damage, format_size
-from longshore.model.wording import count_noun
+from longshore.model.wording import count_noun, first_of
 from longshore.progress import Progress
 from longshore.reports.status import status_run
 from longshore.rundir.archive_names import SUFFIXES, archive_suffix
@@ -73,7 +73,7 @@ class ArchiveProgress:
             self._progress.stage(f"{self._stage}: {done}")
 
 
-# ``longshore archive``: writes a run into one file, reads it back, and removes the directory on request.
+# Writes a run into one file, reads it back, and removes the directory on request.
 
 
 _MAX_NAMES: Final = 3
@@ -119,8 +119,9 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
         try:
             left_out = tuple(_list_files(opened.run)[1])
             if remove and left_out:
+                names = first_of(left_out, _MAX_NAMES)
                 raise FilesError(
-                    f"'{root}' has links, pipes or sockets, which an archive does not have: {_some(left_out)}",
+                    f"'{root}' has links, pipes or sockets, which an archive does not have: {names}",
                     hint="Remove them, or leave --remove out.",
                 )
             written = _write(opened, path, progress)
@@ -336,10 +337,5 @@ def _describe_rest(folder: Path) -> str:
         names = [*list_tree(folder)[0], ""]
         rest = [name for name, after in pairwise(names) if not (name.endswith("/") and after.startswith(name))]
         if rest:
-            return f"'{folder}' still has {_some(rest)}"
+            return f"'{folder}' still has {first_of(rest, _MAX_NAMES)}"
     return f"'{folder}' is still there"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{more}"

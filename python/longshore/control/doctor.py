@@ -1,4 +1,7 @@
-"""What `longshore doctor` checks: the installation, the configuration, workload managers, runs and this machine."""
+"""What `longshore doctor` checks: the installation, the configuration, workload managers, runs and this machine.
+
+Nothing is changed. To compare clocks, a file is made and removed.
+"""
 
 from __future__ import annotations
 
@@ -803,7 +806,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{', '.join(names[-_MOST_NAMES:])}{more}"
 
 
-# Nothing is changed. To compare clocks, a file is made and removed.
+# All checks, in the order of their areas.
 
 
 LIMIT_S: Final = 5.0

@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from longshore.config.secrets import hide_secrets
-from longshore.control.clean import RemovableKind
-from longshore.control.doctor import DiagnosisState
+from longshore.control.clean import CleanPlan, CleanResult, RemovableKind
+from longshore.control.doctor import Diagnosis, DiagnosisState
 from longshore.errors import LongshoreError
 from longshore.model.notice import NoticeEvent
 from longshore.model.states import JobState
@@ -27,20 +27,17 @@ from longshore.reports.documents.document import (
 )
 from longshore.reports.documents.run import SubmissionDocument, WaitStatus
 from longshore.runstate.restart_selection import RestartReason
-from longshore.runstate.verify import Check
+from longshore.runstate.verify import Check, VerifyResult
 
 if TYPE_CHECKING:
     from longshore.control.adopt import AdoptResult, ForgottenRun, RunContents
     from longshore.control.archive import ArchiveResult
-    from longshore.control.clean import CleanPlan, CleanResult
-    from longshore.control.doctor import Diagnosis
     from longshore.control.notifier import NoticeTrial
     from longshore.control.restart import RestartPlan
     from longshore.model.report import RunReport
     from longshore.plan.changes import RunComparison
     from longshore.plan.reuse import ReusePlan
     from longshore.runstate.open_run import OpenRun
-    from longshore.runstate.verify import VerifyResult
 
 
 # Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``.

@@ -14,7 +14,7 @@ from longshore.contract.service import CancelOutcome, Intervention, JobSelection
 from longshore.errors import RunNotFoundError, SubmissionRefusedError, UsageError
 from longshore.model.report import FINAL_LABEL, RunReport
 from longshore.model.states import TERMINAL_STATES, JobState
-from longshore.model.wording import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, first_of
 from longshore.model.workflow import Request
 from longshore.reports.remote_runs import query_runs
 from longshore.reports.report import report_run
@@ -22,7 +22,7 @@ from longshore.reports.status import status_run
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.registry import read_entries
 from longshore.rundir.run_directory import Access, may_access, require_access
-from longshore.runstate.open_run import READ_ERRORS, OpenRun, first_of, open_run
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, open_run
 
 _WAIT_S = 60.0
 """Seconds for which a cancelled run is watched by default."""

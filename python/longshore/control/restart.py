@@ -1,4 +1,4 @@
-"""Outputs that are gone although jobs of a restart read them: their jobs succeeded, so that a restart keeps them."""
+"""Restart: failed or chosen jobs run again in the same directory, unless what they read is gone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from longshore.model.tasks import is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow import OutputCheck
 from longshore.plan.changes import RunComparison, compare_run, count_changed_jobs
+from longshore.plan.match_run import locate_output, prepared_root
 from longshore.plan.new_submission import next_folder, write_submission
 from longshore.plan.shared_outputs import claim_outputs, planned_outputs, stored_outputs
 from longshore.plan.submit_once import refuse_if_not_submitted
@@ -36,8 +37,8 @@ from longshore.rundir.job_table import JobTable
 from longshore.rundir.journal import newest_life
 from longshore.rundir.notices import start_missing_notifier
 from longshore.rundir.registry import RegistryEntry, registered_path, trust_own_manifest, write_entry
-from longshore.rundir.run_directory import Access, read_card, read_made_from, require_access, write_card
-from longshore.rundir.submissions import begin_submission, refuse_changed_files, submission_paths, withdraw_submission
+from longshore.rundir.run_directory import Access, read_card, require_access, write_card
+from longshore.rundir.submissions import begin_submission, refuse_changed_files, withdraw_submission
 from longshore.runstate.events import all_events
 from longshore.runstate.open_run import (
     OpenRun,
@@ -88,11 +89,10 @@ _MAX_LABELS = 5
 def _root_when_made(opened: OpenRun) -> Path:
     """Return the path that the run directory had when its workflow was made; the present one where no file says it."""
     try:
-        made_from = read_made_from(submission_paths(opened.run))
+        return prepared_root(opened.run)
     except RunUnreadableError:
         # The file only says what the run was made from: a restart goes on without it.
-        made_from = None
-    return Path(made_from.root) if made_from else opened.run.root
+        return opened.run.root
 
 
 def find_lost_outputs(
@@ -118,14 +118,8 @@ def find_lost_outputs(
             for name in sorted(name for name in inputs - seen if jobs.outputs_with.get(name, name) in made[job]):
                 seen.add(name)
                 path = jobs.file_paths.get(name, name)
-                if not is_remote(path) and not (place := _locate(root, was, path)).exists():
+                if not is_remote(path) and not (place := Path(locate_output(root, was, path))).exists():
                     yield LostOutput(place, job, reader)
-
-
-def _locate(root: Path, was: Path, path: str) -> Path:
-    """Return where an output is; the run may have moved since it was at `was`."""
-    found = root / path
-    return root / found.relative_to(was) if found.is_relative_to(was) else found
 
 
 # Restarts a run: runs failed or selected jobs again in the same run directory, as a new submission.

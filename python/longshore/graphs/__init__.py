@@ -1,1 +1,1 @@
-"""Graphs of tasks, read from pipelines, graph files, recorded workflows and quantum graphs (pure)."""
+"""Graphs of tasks, read from pipelines, graph files, recorded workflows and quantum graphs."""

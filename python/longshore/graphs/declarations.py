@@ -26,7 +26,8 @@ from longshore.model.wording import did_you_mean, name_all, own_word, quote_valu
 PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
 """Keys of a pipeline after its imports were joined."""
 _TASK_KEYS: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
-_JOB_NAMES: Final = frozenset({"label", "jobName", "jobLabel"})
+PER_JOB: Final = frozenset({"label", "jobName", "jobLabel"})
+"""Names with a value per job, beside the dimensions of its data ID."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LABEL = re.compile(r"[^\s/,#\x00-\x1f\x7f]+")
 
@@ -229,7 +230,7 @@ def check_identifier(name: str, section: str, origin: Origin) -> str:
     if not _IDENTIFIER.fullmatch(name):
         hint = "Names are letters, digits and underscores, and do not begin with a digit."
         raise ConfigError(f"{quote_value(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
-    if name in _JOB_NAMES or (name.upper() in RESERVED and section == "dimensions"):
+    if name in PER_JOB or (name.upper() in RESERVED and section == "dimensions"):
         raise ConfigError(f"'{name}' means something else and cannot be a name in '{section}'", origin=origin)
     return name
 

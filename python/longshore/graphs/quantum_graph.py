@@ -1,4 +1,4 @@
-"""Reads quantum graphs of LSST into plain records, and these into tasks; only this module imports LSST's packages."""
+"""Reads quantum graphs of LSST into plain records, and these into tasks; no other reader needs LSST's packages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from longshore.model.tasks import Dag, DataId, File, Scalar, Task, TaskGraph, co
 
 if TYPE_CHECKING:
     import zipfile
-
-# Reads quantum graphs of LSST: plain records into a graph of tasks, and of a file what a workflow needs (pure).
-
 
 # Builds a graph of tasks from the plain records of an LSST quantum graph.
 
@@ -238,7 +235,8 @@ def _rank_dimensions(elements: Mapping[str, _Element]) -> dict[str, tuple[int, s
     return ranks
 
 
-# Files of today's format need none of them, only ``zstandard``, which they bring along.
+# Reads quantum graph files. Those of today's format need no package of LSST, only ``zstandard``, which these bring
+# along.
 
 
 QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")

@@ -19,6 +19,7 @@ from longshore.config.templates import (
     Template,
     format_value,
     is_value,
+    split_fields,
 )
 from longshore.contract.service import RUN_FOLDER_VARIABLE, file_name, log_path
 from longshore.model.tasks import Command, DataId, is_remote
@@ -508,7 +509,4 @@ def _folder(template: str, label: str, name: str, tags: DataId) -> str:
 
 @lru_cache(maxsize=8)
 def _parse_cached(template: str) -> Template:
-    # Imported late: few runs have a template, and their reports need nothing else of it.
-    from longshore.config.templates import Template, split_fields
-
     return Template(split_fields(template))

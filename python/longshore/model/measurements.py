@@ -215,7 +215,7 @@ def _count(counts: dict[int, float], amount: int) -> None:
                 counts[each] = number / 2
 
 
-# Margin of suggested requests over what was measured; without other imports, as commands show it in their help.
+# Margin of suggested requests over what was measured.
 
 
 DEFAULT_MARGIN: Final = 1.2

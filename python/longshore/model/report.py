@@ -43,9 +43,6 @@ class DamagedError(RunUnreadableError):
         return error
 
 
-# Label of the final job; reports need it, and nothing else of jobs.
-
-
 FINAL_LABEL: Final = "finalJob"
 """Label of the job that runs after all others."""
 

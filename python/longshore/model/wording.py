@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from signal import Signals
@@ -181,6 +181,12 @@ def own_word(word: str) -> str:
     """Return the key of Longshore for another tool's word; empty where there is none."""
     plain = word.lower().replace("-", "_")
     return next((own for own, words in _OWN_WORDS.items() if plain in words), "")
+
+
+def first_of(texts: Sequence[str], number: int) -> str:
+    """Format the first few texts and the number of the others."""
+    more = f" and {len(texts) - number} more" if texts[number:] else ""
+    return ", ".join(texts[:number]) + more
 
 
 def name_all(names: Iterable[str]) -> str:

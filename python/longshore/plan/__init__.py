@@ -1,1 +1,1 @@
-"""From tasks to jobs: clustering, commands, orderings and special jobs (pure)."""
+"""From layers and payload to a run directory, handed to its service; and what changed since."""

@@ -24,7 +24,8 @@ from longshore.plan.lint import LeftOutError, StaticCheck
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.progress import Progress
 
-_REPLAY: Final = "programs/replay.py"
+REPLAY: Final = "programs/replay.py"
+"""Program that is shipped with Longshore: another version of it is no change of the run."""
 _INLINE: Final = "pipeline"
 _PIPELINE: Final = "pipelineYaml"
 _GRAPH: Final = "qgraphFile"
@@ -194,7 +195,7 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
         **(replay if isinstance(replay, dict) else {}),
         "python": sys.executable,
         # Replaced when a job starts, so that the run directory can be moved.
-        "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",
+        "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{REPLAY}",
     }
     text = read_named_file(path, configuration.origin(key))
     try:
@@ -202,7 +203,7 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
     except ConfigError as error:
         error.origin = error.origin or configuration.origin("replay")
         raise
-    programs = {**graph.programs, _REPLAY: shipped_path("bin", "replay.py").read_text("utf-8")}
+    programs = {**graph.programs, REPLAY: shipped_path("bin", "replay.py").read_text("utf-8")}
     graph = with_one_path(msgspec.structs.replace(graph, programs=programs), run.file_identity())
     return AcquiredPayload(graph=graph, files=(path,))
 

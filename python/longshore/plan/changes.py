@@ -20,7 +20,7 @@ from longshore.errors import DECODE_ERRORS, LongshoreError, Origin, RunNotFoundE
 from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.states import JobState
 from longshore.model.submission import Fingerprint
-from longshore.model.wording import count_noun, did_you_mean
+from longshore.model.wording import count_noun, did_you_mean, first_of
 from longshore.plan.acquire import AcquiredRun, takes_quantum_graph
 from longshore.plan.fingerprint import (
     ChangedValue,
@@ -399,9 +399,7 @@ def _job_lines(comparison: RunComparison, *, has_verdicts: bool) -> Iterator[str
     if comparison.settings:
         found["run with other settings"] = [comparison.names[number] for number in comparison.settings]
     for kind, names in found.items():
-        shown = ", ".join(names[:_MAX_JOBS])
-        others = f" and {len(names) - _MAX_JOBS} more" if len(names) > _MAX_JOBS else ""
-        yield f"jobs {kind}: {shown}{others}"
+        yield f"jobs {kind}: {first_of(names, _MAX_JOBS)}"
 
 
 _KINDS: Final = {

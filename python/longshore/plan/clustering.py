@@ -26,9 +26,6 @@ from longshore.plan.lint import LeftOutError, StaticCheck
 from longshore.plan.resolved_run import ResolvedRun, read_value
 from longshore.rundir.histories import read_history
 
-# Which tasks run together in one job: the algorithms of clustering, and checks of what they return.
-
-
 # Checks of clusters: each task once and in order, and the error for clusters that wait for each other in a cycle.
 
 

@@ -72,8 +72,6 @@ _CHOSEN_BY_USER: Final = frozenset(
     rank.label for rank in (LayerRank.SYSTEM, LayerRank.USER, LayerRank.ENVIRONMENT, LayerRank.COMMAND_LINE)
 )
 """Layers with what the user or the administrator of the machine writes, and nobody else."""
-DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
-"""Layers with values that no person chose for this run."""
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):

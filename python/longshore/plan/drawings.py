@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from longshore.model.tasks import ClusteredGraph
     from longshore.model.workflow import Workflow
 
-# Writes a graph of clusters or jobs as DOT for Graphviz.
-
 
 def cluster_dot(clustered: ClusteredGraph) -> Iterator[bytes]:
     """DOT of a graph of clusters, each with its label and number of tasks."""

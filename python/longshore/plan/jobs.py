@@ -18,6 +18,7 @@ from longshore.config.templates import Field, Template, protect_text, split_fiel
 from longshore.contract.algorithms import Start
 from longshore.contract.service import Problem
 from longshore.errors import ConfigError, CycleError, ErrorCollector, PreparationError
+from longshore.graphs.declarations import PER_JOB
 from longshore.jobs.commands import count_placeholders, quote_literal, quote_template, render_line
 from longshore.jobs.scripts import join_commands
 from longshore.jobs.stage_table import ScratchLayout
@@ -198,9 +199,6 @@ def explain_ring(error: CycleError, rules: Iterable[OrderingRule], nodes: Mappin
     )
 
 
-# Makes the workflow from clusters: each becomes a job, by the profiles of its labels; the init and final job join.
-
-
 # Lowers default requests to the capacity of a service.
 
 
@@ -236,6 +234,9 @@ def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tup
 
 def _with_unit(key: str, amount: int) -> str:
     return str(amount) if key == "requestCpus" else f"{amount // MIB} MiB"
+
+
+# The init job and the final job.
 
 
 FINAL_SCRIPT: Final = "final_job.bash"
@@ -303,8 +304,6 @@ def _make_job(name: str, profile: JobProfile, command: str | tuple[str, ...], in
 SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
 _Values: TypeAlias = dict[str, Any]
 
-PER_JOB = frozenset({"label", "jobName", "jobLabel"})
-"""Names with a value per job, beside the dimensions of its data ID."""
 NODE_ID = "qgraphNodeId"
 """Name, in a command, of the ids of a job's tasks in their source, sorted and joined by commas (BPS)."""
 MAX_NODE_IDS = 2000

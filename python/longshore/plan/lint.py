@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
@@ -32,13 +31,13 @@ from longshore.config.schema import Finding, Severity, variable_names
 from longshore.config.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.config.search import INIT_LABEL
 from longshore.config.service_lookup import find_service_plugin, short_name
-from longshore.config.yaml_text import key_places
+from longshore.config.yaml_text import LINE_END, key_places
 from longshore.contract.service import Problem
 from longshore.errors import DECODE_ERRORS, ConfigError, LongshoreError, Origin, UsageError
+from longshore.graphs.declarations import PER_JOB
 from longshore.graphs.payload_files import locate_file, pipeline_node
 from longshore.model.report import FINAL_LABEL
 from longshore.plan.configuration import CONVERT_FROM, Configuration, explain_keys
-from longshore.plan.jobs import PER_JOB
 from longshore.sites.site import is_described, raise_first_error, unknown_site
 
 # Limits of a static check of a run (lint), and what depends on files or the machine (decision 0087).
@@ -176,8 +175,9 @@ def _find_file(configuration: Configuration, key: str) -> Path | None:
         return None
 
 
-_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""Line ends in YAML; Python's `splitlines` splits at more characters."""
+# Lint of a configuration at its site, with what only the payload and other services tell.
+
+
 _CLASS_KEYS = ("class", "wmsServiceClass", "service")
 """Keys of a site that name code: the first is that of Parsl's plug-in of BPS."""
 
@@ -205,7 +205,7 @@ class LintResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _lines(self) -> Mapping[str, list[str]]:
-        return {file: _LINE_END.split(text) for file, text in self.sources.items()}
+        return {file: LINE_END.split(text) for file, text in self.sources.items()}
 
     def source(self, finding: Finding) -> str | None:
         """Return the source line of a finding if it exists and is not secret."""

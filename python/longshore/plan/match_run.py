@@ -19,6 +19,7 @@ from longshore.model.file_identity import external_files
 from longshore.model.submission import describe_input_change
 from longshore.model.tasks import Command
 from longshore.model.workflow import JobSettings, OutputCheck, Workflow
+from longshore.plan.acquire import REPLAY
 from longshore.plan.run_plan import RunPlan
 from longshore.rundir.job_table import JobTable
 from longshore.rundir.run_directory import read_made_from
@@ -30,7 +31,7 @@ from longshore.runstate.run_state import JobCode, RunState
 from longshore.system.host import timestamp
 from longshore.system.reading import have_same_content
 
-# Matches the jobs of a workflow with those of an earlier one, and decides which results stay; pure. Two jobs are the
+# Matches the jobs of a workflow with those of an earlier one, and decides which results stay. Two jobs are the
 # same if they have the same name. A result stays if the job succeeded, and the same command would make it from the same
 # inputs. Requests, retries and priorities do not change a result, so they do not count. The reason is in decision 0082.
 
@@ -343,9 +344,10 @@ class OutputChanges:
         return found
 
 
+# Matches a planned workflow with the jobs of a run on disk.
+
+
 RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
-REPLAY: Final = "programs/replay.py"
-"""Program that is shipped with Longshore: another version of it is no change of the run."""
 _ENDS: Final[Mapping[int, str]] = {
     JobCode.FAILED: "failed",
     JobCode.DELETED: "was cancelled",

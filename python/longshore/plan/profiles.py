@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from longshore.config.combine import ClusterProfile
 from longshore.config.interpolate import Scope
-from longshore.config.merge import Node, map_items
+from longshore.config.merge import DEFAULT_LAYERS, Node, map_items
 from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
 from longshore.config.service_lookup import short_name
 from longshore.config.staging import read_staging
@@ -19,16 +19,16 @@ from longshore.contract.capabilities import AllocationReader, launcher_line
 from longshore.contract.service import Problem, WmsService
 from longshore.engine.policy.retry import lowered_first_memory
 from longshore.errors import ConfigError
+from longshore.graphs.declarations import PER_JOB
 from longshore.model.tasks import ClusteredGraph, ClusterMember, Composition
 from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow, total_request
 from longshore.plan.configuration import (
     CONVERT_FROM,
-    DEFAULT_LAYERS,
     Configuration,
     payload_identity,
     read_original_site,
 )
-from longshore.plan.jobs import PER_JOB, compile_profiles, lower_to_capacity
+from longshore.plan.jobs import compile_profiles, lower_to_capacity
 from longshore.plan.resolved_run import ResolvedRun, refuse_late_functions, service_context
 from longshore.progress import Progress
 from longshore.rundir.histories import read_history

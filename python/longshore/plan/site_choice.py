@@ -35,11 +35,11 @@ from longshore.errors import (
     UnknownServiceError,
     UsageError,
 )
+from longshore.graphs.declarations import PER_JOB
 from longshore.model.event import Ended, Submitting
 from longshore.model.sites import CandidateRecord, SiteClaim, SiteDecision, SiteState, SiteValue, UnmetRecord
 from longshore.model.workflow import Request
 from longshore.plan.configuration import CONVERT_FROM, Configuration, Draft, read_draft
-from longshore.plan.jobs import PER_JOB
 from longshore.plan.lint import find_payload_names
 from longshore.plan.probe import probe
 from longshore.plan.resolved_run import ResolvedRun, resolve_configuration, resolve_run, service_context

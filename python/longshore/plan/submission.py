@@ -208,8 +208,7 @@ def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progres
     raise error
 
 
-# What plans a run is imported only once the engine of a run of this machine has been started on standby: both import
-# for as long.
+# Submits a configuration.
 
 
 _SERVICE_KEY: Final = "wmsServiceClass"
@@ -269,6 +268,7 @@ def _submit_configuration(
         with reserved_id() as (run_id, now):
             layers = read_layers(path, overrides, now=now)
             _begin_standby(layers)
+            # Imported only now, since an engine on standby imports for as long.
             from longshore.plan.stages import plan_new_run, submit_plan
 
             plan, recording = plan_new_run(layers, run_id=run_id, now=now, checks=checks, progress=progress)

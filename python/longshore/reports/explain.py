@@ -9,7 +9,7 @@ from itertools import chain
 from msgspec import structs
 from msgspec.structs import replace
 
-from longshore.contract.executor import ResourceProbe
+from longshore.contract.executor import ExecutorOwner, ResourceProbe
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.engine.run.progress import code_of_waiting
 from longshore.engine.run_settings import read_settings
@@ -340,8 +340,6 @@ class _ExplanationBuilder:
 
     def _room(self, request: Request) -> PoolUsage | None:
         """Return the free resources of this machine; ``None`` for other workload managers, which do not report them."""
-        from longshore.contract.executor import ExecutorOwner
-
         service = self._opened.service
         if not isinstance(service, ExecutorOwner) or not service.traits.runs_on_submit_host:
             return None

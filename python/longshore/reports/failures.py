@@ -206,8 +206,6 @@ class FailedJobs(msgspec.Struct, frozen=True, kw_only=True):
         return self._log_end(job, name, end).error
 
     def _log_end(self, job: int, name: str, end: Ended | Lost | None) -> LogEnd:
-        # Imported late: compiling its patterns is slow, and most runs have no failures.
-
         attempt = job, end.a if end else 0
         if attempt not in self.read:
             log = self._log(job, name, end)

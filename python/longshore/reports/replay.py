@@ -17,6 +17,7 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.capabilities import BriefEvents
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Mark, RunPaths, StaleMarkError, Unreachable
 from longshore.engine.run.progress import find_held_jobs
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
@@ -428,9 +429,6 @@ def encode_replay(opened: OpenRun, replayed: ReplayedEvents, *, mark: Mark, numb
 
     `mark` is the position in the events. To be called before the replay is finished.
     """
-    # Imported here: a report from a snapshot does without.
-    from longshore.contract.executor import ExecutorOwner
-
     has_journal = isinstance(opened.service, ExecutorOwner) and not caches_details(opened)
     if number < max(_MANY_EVENTS, replayed.state.size // _JOBS_PER_EVENT) or not has_journal:
         return b""

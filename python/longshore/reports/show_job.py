@@ -29,6 +29,7 @@ from longshore.model.report import INDENT, TextPrinter, escape_controls, format_
 from longshore.model.states import Cause
 from longshore.model.tasks import Command
 from longshore.model.values import YamlValue
+from longshore.model.wording import first_of
 from longshore.model.workflow import Allocation, JobSettings, Request
 from longshore.model.workflow_lines import StoredJob
 from longshore.reports.attempts import attempts_of
@@ -227,8 +228,8 @@ def job_text(job: JobDetails) -> str:
         ("Tasks", str(job.tasks) if job.tasks > 1 else ""),
         ("Site", " ".join(filter(None, [job.site, job.cloud and f"(cloud {job.cloud})"]))),
         ("Asked for", ", ".join(f"{name}={value}" for name, value in job.attributes.items())),
-        ("Parents", _join_names(job.parents)),
-        ("Children", _join_names(job.children)),
+        ("Parents", first_of(job.parents, _MAX_NAMES)),
+        ("Children", first_of(job.children, _MAX_NAMES)),
     ]
     lines = [f"{name and name + ':':10} {value}" for name, value in facts if value]
     lines += _file_lines("Reads", job.inputs) + _file_lines("Writes", job.outputs)
@@ -241,11 +242,6 @@ def job_text(job: JobDetails) -> str:
     where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
     lines += ["", f"By hand: {where}"]
     return "\n".join(map(escape_controls, lines))
-
-
-def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _file_lines(title: str, files: Sequence[JobFile]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from longshore.config.merge import DEFAULT_LAYERS
 from longshore.config.search import PART_SECTIONS
 from longshore.errors import FilesError, Origin
 from longshore.model.event import Attempt
@@ -331,7 +332,6 @@ def _avoided_attempts(
             yield usage
 
 
-_DEFAULT_LAYERS: Final = frozenset({"defaults", "site"})
 GIB: Final = 1024 * MIB
 _NOTHING: Final = 0.05
 """Amount times seconds that is shown as 0."""
@@ -450,7 +450,7 @@ def _written_values(labels: Collection[str], origins: Mapping[str, Origin]) -> I
         for key in ("requestMemory", "requestCpus", "requestWalltime"):
             for place in (*(f"{section}.{label}" for section in PART_SECTIONS), label):
                 origin = origins.get(f"{place}.{key}")
-                if origin is not None and origin.layer not in _DEFAULT_LAYERS:
+                if origin is not None and origin.layer not in DEFAULT_LAYERS:
                     yield (label, key), origin
 
 

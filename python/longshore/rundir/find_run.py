@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -161,6 +160,8 @@ def record_refusal(why: str, folder: str = "", *, how: str = "refused") -> None:
 
 
 def _refusal_path(folder: str) -> Path:
+    from hashlib import sha256
+
     return state_folder() / "refused" / f"{sha256(os.fsencode(folder)).hexdigest()[:32]}.json"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,8 @@ class HistoryBusyError(OSError):
 
 def history_folder(identity: str) -> Path:
     """Return the folder of a payload's histories, with a name that people recognize."""
+    from hashlib import sha256
+
     readable = re.sub(r"[^\w.-]+", "_", identity).strip("_.")[-60:]
     return state_folder() / "history" / f"{readable}-{sha256(identity.encode()).hexdigest()[:10]}"
 

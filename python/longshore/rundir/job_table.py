@@ -18,7 +18,6 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from hashlib import sha256
 from io import BytesIO
 from itertools import accumulate, chain
 from pathlib import Path
@@ -62,6 +61,8 @@ class WorkflowCheck:
         self._hint = (
             f"No job is started from it. 'longshore verify {run}' shows all that is damaged; restore it from a copy."
         )
+        from hashlib import sha256
+
         self._expected = expected
         self._digest = sha256()
         self._size = 0
@@ -400,8 +401,6 @@ class JobTable:
     def _make_check(self) -> WorkflowCheck | None:
         if self._digest is None:
             return None
-        # Imported late: a run of the older format needs no library of digests.
-
         return WorkflowCheck(self.path, self._digest, shlex.quote(str(self.run.root)))
 
 

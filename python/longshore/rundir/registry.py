@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
@@ -367,7 +366,9 @@ def trust_own_manifest(run: RunPaths, text: bytes) -> None:
     """Extend this user's trust in a run, if there is any, to a manifest that this user adds."""
     record = _read_record(run)
     if record is not None:
-        digest = hashlib.sha256(text).hexdigest()
+        from hashlib import sha256
+
+        digest = sha256(text).hexdigest()
         record_trust(run, msgspec.structs.replace(record, manifests=(*record.manifests, digest)))
 
 
@@ -382,9 +383,11 @@ def _read_record(run: RunPaths) -> TrustRecord | None:
 
 
 def _digest(path: Path) -> str:
+    from hashlib import sha256
+
     try:
         with open_stream(path) as file:
-            digest = hashlib.sha256()
+            digest = sha256()
             while block := file.read(_BLOCK_B):
                 digest.update(block)
     except OSError:
@@ -393,5 +396,7 @@ def _digest(path: Path) -> str:
 
 
 def _trust_path(run: RunPaths) -> Path:
-    name = hashlib.sha256(os.fsencode(run.root)).hexdigest()[:32]
+    from hashlib import sha256
+
+    name = sha256(os.fsencode(run.root)).hexdigest()[:32]
     return state_folder() / "trusted" / f"{name}.json"

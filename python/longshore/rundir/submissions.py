@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -381,6 +380,8 @@ def look_at_inputs(paths: Iterable[str], *, with_content: bool = False) -> dict[
             status = Path(path).stat()
             digest = ""
             if with_content:
+                from hashlib import file_digest
+
                 with open_stream(path) as file:
                     digest = file_digest(file, "sha256").hexdigest()
         except OSError:

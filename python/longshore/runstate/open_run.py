@@ -14,13 +14,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from longshore.config.service_lookup import (
+    environment_service,
     find_run_service,
     find_service,
     queryable_services,
     service_names,
     short_name,
 )
-from longshore.contract.capabilities import BriefEvents, LivenessProbe, LogLocator, Queryable, RunMirroring, log_locator
+from longshore.contract.capabilities import (
+    BriefEvents,
+    LivenessProbe,
+    LogLocator,
+    Queryable,
+    RunMirroring,
+    journal_is_complete,
+    log_locator,
+)
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import (
     EventSource,
     Mark,
@@ -41,9 +51,10 @@ from longshore.errors import (
     UnknownServiceError,
 )
 from longshore.model.event import BriefEvent, Event, Finished, Life
+from longshore.model.report import Damage
 from longshore.model.states import JobState
 from longshore.model.submission import RunIdentity
-from longshore.model.wording import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import NAME_LIKENESS, did_you_mean, first_of
 from longshore.rundir.archive_names import archive_suffix, is_archive
 from longshore.rundir.archived_runs import unpack_archive
 from longshore.rundir.find_run import find_run, run_reference
@@ -54,7 +65,6 @@ from longshore.rundir.submissions import is_card_damaged, with_newest_counts
 from longshore.system.room import CLOSED_ERRORS, closed_hint
 
 if TYPE_CHECKING:
-    from longshore.model.report import Damage
     from longshore.rundir.journal_damage import JournalSurvey
     from longshore.runstate.run_state import RunState
 
@@ -223,8 +233,6 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def card_damage(self) -> Damage | None:
         """What is wrong with ``run.json``; ``None`` if it is as it was written."""
-        from longshore.model.report import Damage
-
         try:
             is_damaged = is_card_damaged(self.run)
         except (LongshoreError, OSError):
@@ -265,9 +273,6 @@ class OpenRun(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         lost = find_lost_lives(self.run)
         if lost is None:
             return None
-        from longshore.contract.capabilities import journal_is_complete
-        from longshore.contract.executor import ExecutorOwner
-
         # A workload manager that runs whole workflows has the events itself.
         has_engine = isinstance(self.service, ExecutorOwner) and journal_is_complete(self.service, self.run)
         return lost if has_engine and self.is_alive() is False else None
@@ -379,8 +384,6 @@ def _find(reference: str, service: str | None, *, everywhere: bool, show_host: b
     except RunNotFoundError:
         if not is_manager_id(reference):
             raise
-        from longshore.config.service_lookup import environment_service
-
         services = list(queryable_services(service or environment_service()))
         for manager in services:
             try:
@@ -526,12 +529,6 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
 def first_names(names: Sequence[str]) -> str:
     """Format the first few names and the number of the others."""
     return first_of([f"'{name}'" for name in names], _MAX_NAMES)
-
-
-def first_of(texts: Sequence[str], number: int) -> str:
-    """Format the first few texts and the number of the others."""
-    more = f" and {len(texts) - number} more" if texts[number:] else ""
-    return ", ".join(texts[:number]) + more
 
 
 def _longer_name_hint(run: str, jobs: JobTable, reference: str) -> str:

@@ -1,1 +1,1 @@
-"""Sites as operators describe them: profiles, limits, setup and inherited environment (pure)."""
+"""Sites as operators describe them: profiles, limits and inherited environment; and which of them match a run."""

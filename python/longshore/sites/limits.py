@@ -75,17 +75,18 @@ def parse_rate(value: YamlValue, key: str, origin: Origin | None = None) -> floa
     return float(found[1]) / seconds
 
 
-def _read_count(value: YamlValue, key: str, origin: Origin | None) -> int:
+def read_positive_count(value: YamlValue, key: str, origin: Origin | None) -> int:
+    """Read a count of at least 1; raises `ConfigError` for another value."""
     return parse_count(value, key, origin, least=1)
 
 
 _READERS: Final[dict[str, Callable[[YamlValue, str, Origin | None], float]]] = {
-    "cpus": _read_count,
+    "cpus": read_positive_count,
     "memory": parse_memory,
     "walltime": parse_walltime,
-    "queued": _read_count,
-    "running": _read_count,
-    "arraySize": _read_count,
+    "queued": read_positive_count,
+    "running": read_positive_count,
+    "arraySize": read_positive_count,
     "submitRate": parse_rate,
     "pollFloor": parse_walltime,
 }

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from longshore.config.merge import Node, plain_value
-from longshore.config.quantities import parse_count, parse_memory, parse_walltime
+from longshore.config.quantities import parse_memory, parse_walltime
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all, quote_value
 from longshore.model.workflow import MIB
+from longshore.sites.limits import read_positive_count
 
 SHORT_JOB_S: Final = 60.0
 """Run time in seconds below which ``packing: auto`` chooses pilots, where it is not written."""
@@ -46,10 +47,6 @@ def read_pilot(node: Node | None) -> dict[str, float]:
     return found
 
 
-def _read_count(value: YamlValue, key: str, origin: Origin | None) -> int:
-    return parse_count(value, key, origin, least=1)
-
-
 def _read_seconds(least_s: float) -> Callable[[YamlValue, str, Origin | None], float]:
     """Return a reader of times that are not shorter."""
 
@@ -63,11 +60,11 @@ def _read_seconds(least_s: float) -> Callable[[YamlValue, str, Origin | None], f
 
 
 _READERS: Final[dict[str, tuple[str, Callable[[YamlValue, str, Origin | None], float]]]] = {
-    "cpus": ("cpus", _read_count),
+    "cpus": ("cpus", read_positive_count),
     "memory": ("memory_b", parse_memory),
     "walltime": ("walltime_s", _read_seconds(_LEAST_WALLTIME_S)),
-    "count": ("count", _read_count),
-    "nodes": ("nodes", _read_count),
+    "count": ("count", read_positive_count),
+    "nodes": ("nodes", read_positive_count),
     "idle": ("idle_s", _read_seconds(1.0)),
     "shortJob": ("short_job_s", _read_seconds(0.0)),
     "lease": ("lease_s", _read_seconds(LEAST_LEASE_S)),

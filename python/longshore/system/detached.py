@@ -53,8 +53,6 @@ def start_detached(
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
-    import subprocess
-
     method = choose_detach_method()
     with open_to_append(log, below=log.parent) as output:
         process = subprocess.Popen(
@@ -72,9 +70,8 @@ def start_detached(
 def _has_lingering() -> bool:
     if not os.environ.get("XDG_RUNTIME_DIR"):
         return False
-    # Imported late: elsewhere, `ping` needs neither.
+    # Imported late: elsewhere, `ping` does not need it.
     import shutil
-    import subprocess
 
     if not (shutil.which("systemd-run") and shutil.which("loginctl")):
         return False

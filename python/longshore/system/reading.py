@@ -7,7 +7,6 @@ import io
 import os
 import re
 import stat
-from hashlib import file_digest
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -185,6 +184,9 @@ def fingerprint_file(path: Path, name: str = "") -> FileFingerprint | None:
 
     `name` replaces the file's absolute path in the fingerprint.
     """
+    # Imported late, as everywhere: commands that look hash nothing, and the library of digests is large.
+    from hashlib import file_digest
+
     try:
         status = path.stat()
         with path.open("rb") as file:

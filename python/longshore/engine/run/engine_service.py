@@ -27,7 +27,7 @@ from longshore.contract.capabilities import (
     Resumable,
     Steerable,
 )
-from longshore.contract.executor import Executor, ExecutorOwner, HostBound
+from longshore.contract.executor import Executor, ExecutorOwner, HostBound, probe_resources
 from longshore.contract.service import (
     CancelOutcome,
     Context,
@@ -65,6 +65,7 @@ from longshore.rundir.submissions import refuse_changed_files
 from longshore.system.atomic import sync_file
 from longshore.system.folder import remove_file, sync_folder
 from longshore.system.host import Clock, SystemClock, host_name, timestamp, user_name
+from longshore.system.room import bounded_umask
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -262,8 +263,6 @@ class EngineService(
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the report of the executor's probe. A service whose executor has none should implement this method."""
-        from longshore.contract.executor import probe_resources
-
         report = probe_resources(self.executor(ctx.settings.get("executor", {})))
         return msgspec.structs.replace(report, service=self.name)
 
@@ -273,7 +272,6 @@ class EngineService(
         from longshore.engine.run.loop import Engine, Superseded
         from longshore.engine.run.processes import start_first_report
         from longshore.rundir.notices import start_notifier, wait_for_notifier
-        from longshore.system.room import bounded_umask
 
         require_access(run, Access.ACT)
         with lock_run(run, anew=by == "take-over"):
@@ -343,8 +341,7 @@ class EngineService(
         import longshore.engine.run.processes
         import longshore.jobs.commands
         import longshore.rundir.job_table
-        import longshore.rundir.notices
-        import longshore.system.room  # noqa: F401
+        import longshore.rundir.notices  # noqa: F401
 
         self.executor({})
 

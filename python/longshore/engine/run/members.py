@@ -1,4 +1,4 @@
-"""Attempt limits: the memory, time and log that an attempt may use before it is ended; pure."""
+"""What an attempt of a job is given: its command, environment, files and limits, by the record of its job."""
 
 from __future__ import annotations
 

@@ -22,8 +22,18 @@ from longshore.model.states import Cause, JobState
 from longshore.model.tasks import DataId, is_remote
 from longshore.model.wording import format_timestamp, name_all
 from longshore.model.workflow import Request
-from longshore.reports.export.ro_crate import MAX_JOBS, CrateFile, CrateFiles, CrateRun, write_crate
-from longshore.reports.export.wfformat import TracedJob, TracedRun, with_final_job
+from longshore.reports.export.ro_crate import (
+    ATTEMPTS,
+    MAX_JOBS,
+    METADATA,
+    WORKFLOW,
+    CrateFile,
+    CrateFiles,
+    CrateRun,
+    render_metadata,
+    write_crate,
+)
+from longshore.reports.export.wfformat import TracedJob, TracedRun, render_wfformat, with_final_job
 from longshore.reports.report import report_run
 from longshore.reports.statistics import AttemptStatistics, RunAttempts, read_attempts, summarize_run_attempts
 from longshore.rundir.archived_runs import archive_of
@@ -343,16 +353,12 @@ def render_run(opened: OpenRun, form: str) -> Iterable[bytes]:
     """
     match _find_format(form):
         case ExportFormat.CSV:
-            from longshore.reports.statistics import read_attempts
-
             return render_attempts(opened.card.id, attempt_rows(read_attempts(opened)))
         case ExportFormat.OPENMETRICS:
             from longshore.reports.export.openmetrics import render_openmetrics
 
             return (render_openmetrics(*collect_metrics(opened)).encode(),)
         case ExportFormat.WFFORMAT:
-            from longshore.reports.export.wfformat import render_wfformat
-
             return (render_wfformat(collect_trace(opened)).encode(),)
         case ExportFormat.RO_CRATE:
             raise UsageError(
@@ -362,9 +368,6 @@ def render_run(opened: OpenRun, form: str) -> Iterable[bytes]:
 
 
 def _crate_contents(opened: OpenRun) -> CrateFiles:
-    from longshore.reports.export.ro_crate import ATTEMPTS, METADATA, WORKFLOW, render_metadata
-    from longshore.reports.export.wfformat import render_wfformat
-
     run, rows = collect_crate(opened)
     return {
         METADATA: (render_metadata(run).encode(),),

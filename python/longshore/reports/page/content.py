@@ -18,7 +18,7 @@ from longshore.errors import Origin, RunNotFoundError, RunUnreadableError
 from longshore.model.report import Drawing, Failure, JobReport, RunReport, count_failed_jobs, failure_text
 from longshore.model.states import Cause, JobState
 from longshore.model.values import YamlValue
-from longshore.model.wording import count_noun
+from longshore.model.wording import count_noun, first_of
 from longshore.model.workflow import largest_memory
 from longshore.plan.fingerprint import read_recorded_values
 from longshore.reports.draw import draw_label_states
@@ -41,7 +41,7 @@ from longshore.reports.suggested_requests import (
     describe_value,
     suggestion_yaml,
 )
-from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error, first_of
+from longshore.runstate.open_run import READ_ERRORS, OpenRun, describe_read_error
 
 
 class LabelRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,16 +230,13 @@ def run_time_limits(labels: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 def run_time_ticks(limits: Sequence[float]) -> tuple[Tick, ...]:
     """Return ticks of the logarithmic axis of run times; the ends alone where no round value lies between."""
-    # Imported late: pages alone need it.
-    from math import log
-
     if not limits:
         return ()
     low, high = limits[0], limits[-1]
     inside = [each for each in _ROUND_S if low <= each <= high]
     if len(inside) < 2:
         return (Tick(0.0, format_duration(low)), Tick(1.0, format_duration(high)))
-    return tuple(Tick(log(each / low) / log(high / low), tick_duration(each)) for each in inside)
+    return tuple(Tick(math.log(each / low) / math.log(high / low), tick_duration(each)) for each in inside)
 
 
 def draw_run_times(name: str, label: str, times: Sequence[float], limits: Sequence[float]) -> Markup:

@@ -235,7 +235,7 @@ class BatchClient:
     """The programs of a workload manager, for one cluster.
 
     `setup` holds lines of shell that run before each program, such as ``module load``. `inherit` selects the
-    variables that jobs inherit; see `longshore.sites.profile.select_inherited`.
+    variables that jobs inherit; see `longshore.sites.inherited_environment.select_inherited`.
     """
 
     def __init__(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
-from longshore.contract.executor import BatchMember
+from longshore.contract.executor import AttemptId, BatchMember
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
 from longshore.errors import DECODE_ERRORS, RunUnreadableError
@@ -23,8 +23,6 @@ from longshore.system.reading import read_file
 LOG: Final = logging.getLogger("longshore.batch")
 BATCH_TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
 """Place of the template of a batch's script in the run directory."""
-AttemptId: TypeAlias = tuple[int, int]
-"""Index of a job, number of its attempt."""
 
 
 def read_batch_template(run: RunPaths) -> str:

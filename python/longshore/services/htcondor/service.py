@@ -427,18 +427,14 @@ class HTCondorService(
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the answers of the collector and the schedd."""
-        from longshore.services.htcondor.schedd.client import ping
-
         where = _where(ctx)
         pattern = str(run_value(ctx, "executeMachinesPattern") or "")
-        return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
+        return client.ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
 
     def query_load(self, ctx: Context) -> Mapping[str, float]:
         """Return the processors of the pool."""
-        from longshore.services.htcondor.schedd.client import query_load
-
         where = _where(ctx)
-        return query_load(CondorClient(schedd=where.schedd, pool=where.pool))
+        return client.query_load(CondorClient(schedd=where.schedd, pool=where.pool))
 
 
 def _where(ctx: Context) -> ScheddAddress:

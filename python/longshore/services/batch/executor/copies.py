@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.contract.executor import AttemptId
 from longshore.contract.service import RunPaths
 from longshore.engine.job_wrapper import BatchFiles, has_lease
 from longshore.model.event import Ended, Lost
@@ -21,7 +22,6 @@ from longshore.model.wording import count_noun
 from longshore.rundir.batch_records import LEASE_S, MARGIN_S, GivenUp, add_record, describe_copy, read_marks, write_mark
 from longshore.rundir.find_run import hint_reference
 from longshore.services.batch.executor.monitor import LiveAttempt
-from longshore.services.batch.records import AttemptId
 from longshore.system.programs import BackgroundCall
 from longshore.system.sharing import seconds_since_boot
 

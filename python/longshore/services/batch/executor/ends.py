@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.contract.executor import AttemptId
 from longshore.contract.service import Unreachable
 from longshore.model.event import AttemptFacts, Ended, Lost
 from longshore.model.states import Cause
@@ -25,7 +26,7 @@ from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.executor.copies import CopyWatch
 from longshore.services.batch.executor.monitor import GRACE_S, LiveAttempt
 from longshore.services.batch.jobs import AccountRow, ClusterFacts, QueuePhase, StateTable, TaskId, find_row
-from longshore.services.batch.records import AttemptId, BatchRecords
+from longshore.services.batch.records import BatchRecords
 from longshore.system.programs import BackgroundCall
 from longshore.system.reading import open_stream
 from longshore.system.sharing import seconds_since_boot

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.executor import (
+    AttemptId,
     Batch,
     BatchSizing,
     EndRetention,
@@ -41,7 +42,7 @@ from longshore.services.batch.executor.ends import EndGatherer, FactCollector, c
 from longshore.services.batch.executor.monitor import BatchMonitor, LiveAttempt
 from longshore.services.batch.executor.submit import BatchSubmitter
 from longshore.services.batch.jobs import ClusterFacts
-from longshore.services.batch.records import AttemptId, BatchRecords, read_batch_template
+from longshore.services.batch.records import BatchRecords, read_batch_template
 from longshore.services.batch.script_writer import ScriptWriter
 from longshore.services.batch.settings import wants_fence
 from longshore.system.programs import BackgroundCall

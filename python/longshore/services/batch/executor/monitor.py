@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.executor import MemberEvent, WaitReasons
+from longshore.contract.executor import AttemptId, MemberEvent, WaitReasons
 from longshore.model.event import Ended, Lost, Started
 from longshore.rundir.batch_records import EndRecord
 from longshore.services.batch.client import PollSchedule
 from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.jobs import QueuePhase, QueueRow, TaskId, find_row
-from longshore.services.batch.records import AttemptId, BatchRecord, BatchRecords
+from longshore.services.batch.records import BatchRecord, BatchRecords
 from longshore.system.sharing import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")

@@ -13,6 +13,7 @@ import msgspec
 
 from longshore.contract.executor import (
     Accepted,
+    AttemptId,
     Batch,
     FindResult,
     Limits,
@@ -28,7 +29,7 @@ from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.client import BatchClient, PollSchedule
 from longshore.services.batch.executor.monitor import BatchMonitor
 from longshore.services.batch.jobs import ClusterFacts
-from longshore.services.batch.records import AttemptId, BatchRecord, BatchRecords
+from longshore.services.batch.records import BatchRecord, BatchRecords
 from longshore.services.batch.script_writer import ScriptWriter
 from longshore.system.programs import BackgroundCall, ProgramResult
 from longshore.system.sharing import seconds_since_boot

@@ -94,7 +94,8 @@ class BpsLogLocator(LogLocator):
         return self._phases.attempts[index]
 
 
-# All readers of runs on HTCondor then read it like any other run. The submit directory itself is never written to.
+# The mirror: a run directory made from the submit directory, which all readers of runs on HTCondor then read like any
+# other. The submit directory itself is never written to.
 
 
 _VERSION: Final = 1
@@ -291,6 +292,7 @@ _MOVED: Final = (
 )
 """Files that DAGMan would write over, as BPS's plug-in lists them."""
 _CHECK: Final = "wms_check_status_"
+"""Beginning of the node that fails if a job of the group did, and that jobs behind the group wait for."""
 _WAY_OUT: Final = "'bps restart' cannot do that either. Submit the configuration as a run of Longshore's."
 
 

@@ -42,8 +42,6 @@ _NODE: Final = re.compile(r'(JOB|FINAL)\s+(\S+)\s+"?([^"\s]+)"?(?:\s+DIR\s+"?([^
 _GROUP: Final = re.compile(r'SUBDAG\s+EXTERNAL\s+(\S+)\s+"?([^"\s]+)"?(?:\s+DIR\s+"?([^"\s]+)"?)?', re.IGNORECASE)
 _POST: Final = re.compile(r"SCRIPT\s+POST\s+(\S+)\s+\S*subdag_post", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(r'SET_JOB_ATTR\s+(\w+)\s*=\s*"?(.*?)"?\s*$', re.IGNORECASE)
-_CHECK: Final = "wms_check_status_"
-"""Beginning of the node that fails if a job of the group did, and that jobs behind the group wait for."""
 _WMS: Final = "wms_"
 """Beginning of the nodes that are no jobs of the workflow."""
 

@@ -18,9 +18,9 @@ from longshore.services.htcondor.render import quoting
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-# Files are transferred where jobs do not see the run directory. On the
-# machine, all files are in the job's working directory, under the last part of their paths. Transferred are files in
-# the run directory, and those marked for transfer; all others are assumed to be on the machine.
+# Files are transferred where jobs do not see the run directory. On the machine, all files are in the job's working
+# directory, under the last part of their paths. Transferred are files in the run directory, and those marked for
+# transfer; all others are assumed to be on the machine.
 
 
 REMOTE_RUN_DIR: Final = "."

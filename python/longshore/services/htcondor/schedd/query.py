@@ -16,8 +16,8 @@ from longshore.model.wording import format_moment
 from longshore.services.htcondor.codes import JobStatusCode
 from longshore.services.htcondor.schedd.client import CLOCKS_S, Ad, CondorClient, CondorId, format_id, parse_id, quoted
 
-# A report from ClassAds of DAGMan and its jobs is as old
-# as the ads: DAGMan updates its own from time to time. States that they do not give are UNKNOWN.
+# A report from ClassAds of DAGMan and its jobs is as old as the ads: DAGMan updates its own from time to time. States
+# that they do not give are UNKNOWN.
 
 
 _MAX_DIGITS: Final = 18

@@ -48,9 +48,6 @@ from longshore.system.atomic import atomic_file, write_atomically
 from longshore.system.folder import make_folders, move, remove_empty_folder, remove_file
 from longshore.system.host import boot_id, host_name
 
-# Resolves an interrupted submission: asks the schedd whether DAGMan's job arrived, else rolls back.
-
-
 # Writes what BPS's HTCondor plug-in keeps of a submission, so that ``bps`` finds DAGMan's job: ``*.info.json``.
 
 
