@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.jobs.commands import resource_variable
 from longshore.model.workflow import MIB
 from longshore.rundir.find_run import run_of_this_job
 from longshore.system.host import is_same_process, process_start_s
@@ -95,6 +94,9 @@ def limit_to_outer_job(
     """Return what of a machine's resources the job around a run was granted; all of them outside of jobs."""
     if "LONGSHORE_JOB_CPUS" not in env:
         return dict(capacity), dict(identities)
+    # Imported late: `ping` outside of jobs does without commands.
+    from longshore.jobs.commands import resource_variable
+
     granted = {"cpus": _number(env, "LONGSHORE_JOB_CPUS", 1)}
     for name, variable in (("memory", "LONGSHORE_JOB_MEMORY_MB"), ("disk", "LONGSHORE_JOB_DISK_MB")):
         # Without a request, it was not counted.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from longshore.system.atomic import open_to_append
 from longshore.system.host import user_name
 from longshore.system.processes import processes
+
+if TYPE_CHECKING:
+    import subprocess
 
 # Detached start of a process that outlives its terminal: a new session, or a systemd scope.
 
@@ -53,6 +54,8 @@ def start_detached(
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
+    import subprocess
+
     method = choose_detach_method()
     with open_to_append(log, below=log.parent) as output:
         process = subprocess.Popen(
@@ -70,8 +73,9 @@ def start_detached(
 def _has_lingering() -> bool:
     if not os.environ.get("XDG_RUNTIME_DIR"):
         return False
-    # Imported late: elsewhere, `ping` does not need it.
+    # Imported late: elsewhere, `ping` needs neither.
     import shutil
+    import subprocess
 
     if not (shutil.which("systemd-run") and shutil.which("loginctl")):
         return False
@@ -99,6 +103,9 @@ class StandbyProcess:
     """A process on standby, started by `command` and the words of `flag`; raises `OSError` if it cannot be started."""
 
     def __init__(self, command: Sequence[str], flag: Sequence[str]) -> None:
+        import socket
+        import subprocess
+
         self._command = tuple(command)
         self._environment = dict(os.environ)
         self._method = choose_detach_method()
@@ -122,6 +129,8 @@ class StandbyProcess:
 
         Raises `OSError` when the log cannot be written.
         """
+        import socket
+
         known = len(self._command)
         process = self._process
         if process is None or self._command != tuple(command[:known]) or self._environment != dict(os.environ):
@@ -197,6 +206,8 @@ def await_words() -> list[str] | None:
     The directory, the mask and the output of this process are then those of the command. Raises `OSError` if no
     command started this process as a standby.
     """
+    import socket
+
     with socket.socket(fileno=os.dup(0)) as channel:
         message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_B, 1)
         if not message:
