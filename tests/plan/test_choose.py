@@ -19,6 +19,7 @@ from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError
 from longshore.model.report import Snapshot
 from longshore.model.sites import CLAIM_S, SiteDecision
 from longshore.model.states import JobState
+from longshore.model.submission import SubmissionChecks
 from longshore.plan.lint_file import lint_file
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.plan.script_run import prepare_script, submit_script
@@ -30,7 +31,7 @@ from longshore.plan.site_choice import (
     release_site,
     resolve_at_chosen_site,
 )
-from longshore.plan.stages import Stage, SubmissionChecks, run_stages
+from longshore.plan.stages import Stage, run_stages
 from longshore.plan.submission import submit
 from longshore.progress import QuietProgress
 from longshore.rundir.histories import read_site_states

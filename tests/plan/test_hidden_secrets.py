@@ -14,10 +14,11 @@ from longshore.config.layers import Overrides
 from longshore.config.secrets import HIDDEN
 from longshore.control.notifier import try_notices
 from longshore.errors import LongshoreError
+from longshore.model.submission import SubmissionChecks
 from longshore.plan.lint_file import lint_file
 from longshore.plan.ping import ping
 from longshore.plan.site_check import check_site
-from longshore.plan.stages import Stage, SubmissionChecks, run_stages
+from longshore.plan.stages import Stage, run_stages
 from longshore.plan.submission import submit
 from longshore.progress import Progress
 

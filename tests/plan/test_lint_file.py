@@ -16,8 +16,9 @@ from tests.progress_notes import ProgressNotes
 
 from longshore.config.schema import Severity
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError
+from longshore.model.submission import SubmissionChecks
 from longshore.plan.lint_file import lint_file
-from longshore.plan.stages import Stage, SubmissionChecks, run_stages
+from longshore.plan.stages import Stage, run_stages
 from longshore.plan.submission import submit
 
 BASE: Final[dict[str, Any]] = yaml.safe_load(

@@ -13,8 +13,7 @@ from tests.progress_notes import ProgressNotes
 from longshore.config.layers import Overrides
 from longshore.contract.service import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
-from longshore.model.submission import Submission
-from longshore.plan.stages import SubmissionChecks
+from longshore.model.submission import Submission, SubmissionChecks
 from longshore.plan.submission import submit
 from longshore.plan.submit_once import SubmittedRun
 from longshore.rundir.find_run import find_run

@@ -27,7 +27,8 @@ from longshore.errors import (
 from longshore.model.submission import Submission
 from longshore.plan import fingerprint
 from longshore.plan.stages import Stage, run_stages
-from longshore.plan.submission import submit, submit_prepared
+from longshore.plan.submission import submit
+from longshore.plan.submit_prepared import submit_prepared
 from longshore.rundir.registry import RegistryEntry, read_entries, read_entry, write_entry
 from longshore.rundir.run_directory import read_card, read_made_from, write_made_from
 from longshore.services.local.service import LocalService

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from longshore.cli.logging_setup import LogProgress
     from longshore.config.layers import Overrides
     from longshore.model.report import RunReport
+    from longshore.model.submission import SubmissionChecks
     from longshore.plan.reuse import ReusePlan
-    from longshore.plan.stages import SubmissionChecks
     from longshore.plan.submit_once import SubmittedRun
 
 
@@ -206,7 +206,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 
     def checks(self) -> SubmissionChecks:
         """Return the checks that these options choose."""
-        from longshore.plan.stages import SubmissionChecks
+        from longshore.model.submission import SubmissionChecks
 
         return SubmissionChecks(strict=self.strict, with_probe=self.with_probe, shares_outputs=self.share_outputs)
 

@@ -15,8 +15,9 @@ from longshore.client.run import PrintedReport, Run
 from longshore.config.layers import Overrides
 from longshore.errors import RunNotMeantError, UsageError
 from longshore.model.report import RunReport, TextPrinter
+from longshore.model.submission import SubmissionChecks
 from longshore.model.values import YamlValue
-from longshore.plan.stages import Stage, StageResult, SubmissionChecks, run_stages
+from longshore.plan.stages import Stage, StageResult, run_stages
 from longshore.plan.submission import submit as submit_run
 from longshore.progress import QuietProgress
 from longshore.reports.run_list import RunQuery, list_runs

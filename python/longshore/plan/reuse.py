@@ -16,7 +16,7 @@ from longshore.contract.capabilities import Amendable
 from longshore.errors import SubmissionRefusedError
 from longshore.graphs.graph_file import note_kept_graph
 from longshore.model.event import FileStamp
-from longshore.model.submission import ReusedJobs
+from longshore.model.submission import ReusedJobs, SubmissionChecks
 from longshore.model.workflow import OutputCheck
 from longshore.plan.match_run import (
     WorkflowMatch,
@@ -30,7 +30,7 @@ from longshore.plan.match_run import (
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.plan.run_plan import RunPlan
 from longshore.plan.site_choice import release_site, releasing_site
-from longshore.plan.stages import SubmissionChecks, plan_new_run, submit_plan
+from longshore.plan.stages import plan_new_run, submit_plan
 from longshore.plan.submit_once import SubmittedRun
 from longshore.progress import Progress
 from longshore.rundir.find_run import recorded_refusal

@@ -18,6 +18,7 @@ from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Layers, Overrides
 from longshore.errors import ErrorDetail, SubmissionRefusedError, SubmissionUncertainError
 from longshore.graphs.graph_file import note_kept_graph, write_tasks
+from longshore.model.submission import SubmissionChecks
 from longshore.model.wording import count_noun
 from longshore.plan.acquire import AcquiredRun, acquire_run
 from longshore.plan.clustering import ClusteredRun, cluster_run
@@ -30,21 +31,6 @@ from longshore.plan.submit_once import PreparedRun, SubmittedRun, clear_interrup
 from longshore.plan.write_run import write_run
 from longshore.progress import HeldNotes, Progress, RecordingProgress
 from longshore.rundir.registry import remove_entry, reserved_id
-
-# Checks that may refuse a run before it is submitted.
-
-
-class SubmissionChecks(msgspec.Struct, frozen=True, kw_only=True):
-    """Checks of a configuration before its submission.
-
-    With `strict`, any warning refuses the run. With `with_probe`, the workload manager is asked first, and a run that
-    it does not take is refused. With `shares_outputs`, a live run of this user may write the same files.
-    """
-
-    strict: bool = False
-    with_probe: bool = True
-    shares_outputs: bool = False
-
 
 _STRICT_HINT: Final = "Mend what it says, or submit without '--strict'."
 _MOST_NAMED: Final = 5
