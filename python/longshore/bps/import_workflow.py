@@ -19,6 +19,7 @@ from lsst.ctrl.bps import (
 )
 
 from longshore.config.templates import ATTEMPT_MARK, WMS_HINT, undelay_env
+from longshore.contract.service import RUN_FOLDER
 from longshore.errors import PreparationError
 from longshore.model.tasks import Dag, DataId, File
 from longshore.model.workflow import Implementation, Job, JobGroup, JobSettings, Ordering, Workflow
@@ -96,7 +97,6 @@ def _groups_between(noops: Sequence[tuple[tuple[str, ...], Sequence[str], Sequen
 
 SettingsCompiler: TypeAlias = Callable[[GenericWorkflowJob], JobSettings]
 """Makes the settings of a job from its attributes."""
-_RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
 _WMS: Final = re.compile(r"<WMS:[^<>]*>")
 """What BPS leaves to the workload manager."""
 
@@ -215,7 +215,7 @@ class _Importer:
         path = Path(program)
         if not path.is_relative_to(self._folder):
             return program
-        return f'"{_RUN_FOLDER}"/{shlex.quote(str(path.relative_to(self._folder)))}'
+        return f'"{RUN_FOLDER}"/{shlex.quote(str(path.relative_to(self._folder)))}'
 
     def _file_names(self, files: Iterable[GenericWorkflowFile]) -> tuple[str, ...]:
         names = []

@@ -109,6 +109,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
 
 RUN_FOLDER_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
 """Variable of a job with the directory of its run."""
+RUN_FOLDER: Final = f"<ENV:{RUN_FOLDER_VARIABLE}>"
+"""Placeholder of that folder in the commands of jobs."""
 
 
 class RunPaths(msgspec.Struct, frozen=True):

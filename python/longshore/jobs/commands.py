@@ -21,7 +21,7 @@ from longshore.config.templates import (
     is_value,
     split_fields,
 )
-from longshore.contract.service import RUN_FOLDER_VARIABLE, file_name, log_path
+from longshore.contract.service import RUN_FOLDER, RUN_FOLDER_VARIABLE, file_name, log_path
 from longshore.model.tasks import Command, DataId, is_remote
 from longshore.model.workflow import MIB, JobSettings, Request
 
@@ -107,9 +107,7 @@ def exact_shell_line(command: Command) -> str:
     return f"''{line}" if command and "=" in command[0] and line[0] not in "'\"" else line
 
 
-def substitute_files(
-    command: Command, paths: Mapping[str, str], *, folder: str = "<ENV:LONGSHORE_JOB_RUN_DIR>"
-) -> Command:
+def substitute_files(command: Command, paths: Mapping[str, str], *, folder: str = RUN_FOLDER) -> Command:
     """Replace each ``<FILE:x>`` of a command by the path of the workflow's file ``x``.
 
     Relative paths start in `folder`, by default the run directory, which the job knows.

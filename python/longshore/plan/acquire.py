@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.config.plugins import GRAPH_SOURCES, shipped_path
 from longshore.contract.algorithms import Payload
+from longshore.contract.service import RUN_FOLDER
 from longshore.errors import ConfigError, GraphError, Origin
 from longshore.graphs.graph_file import AcquiredPayload, read_tasks
 from longshore.graphs.payload_files import is_lsst_pipeline, source_of_file_name
@@ -195,7 +196,7 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
         **(replay if isinstance(replay, dict) else {}),
         "python": sys.executable,
         # Replaced when a job starts, so that the run directory can be moved.
-        "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{REPLAY}",
+        "program": f"{RUN_FOLDER}/{REPLAY}",
     }
     text = read_named_file(path, configuration.origin(key))
     try:

@@ -16,7 +16,7 @@ from longshore.config.search import INIT_LABEL
 from longshore.config.select import OrderingRule
 from longshore.config.templates import Field, Template, protect_text, split_fields
 from longshore.contract.algorithms import Start
-from longshore.contract.service import Problem
+from longshore.contract.service import RUN_FOLDER, Problem
 from longshore.errors import ConfigError, CycleError, ErrorCollector, PreparationError
 from longshore.graphs.declarations import PER_JOB
 from longshore.jobs.commands import count_placeholders, quote_literal, quote_template, render_line
@@ -273,7 +273,7 @@ def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
 
 def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
     """Job that runs the final script, with the values of `arguments` in their order."""
-    script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
+    script = f"{RUN_FOLDER}/{FINAL_SCRIPT}"
     return _make_job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
 
 

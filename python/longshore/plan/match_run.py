@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from longshore.contract.service import RunPaths
+from longshore.contract.service import RUN_FOLDER, RunPaths
 from longshore.jobs.commands import full_command
 from longshore.model.event import Ended, Event, FileStamp
 from longshore.model.file_identity import external_files
@@ -347,7 +347,6 @@ class OutputChanges:
 # Matches a planned workflow with the jobs of a run on disk.
 
 
-RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
 _ENDS: Final[Mapping[int, str]] = {
     JobCode.FAILED: "failed",
     JobCode.DELETED: "was cancelled",

@@ -14,12 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.config.secret_values import find_secret_values, keep_private
-from longshore.contract.service import RunPaths
+from longshore.contract.service import RUN_FOLDER, RunPaths
 from longshore.errors import SubmissionRefusedError
 from longshore.model.submission import MANIFEST_FORMAT, Manifest
 from longshore.model.tasks import Command
 from longshore.model.workflow_lines import workflow_lines
-from longshore.plan.match_run import RUN_FOLDER, WorkflowMatch
+from longshore.plan.match_run import WorkflowMatch
 from longshore.plan.run_plan import RunPlan
 from longshore.plan.write_run import make_output_folder, write_notice_rules, write_service_files, write_sources
 from longshore.rundir.job_table import JobTable

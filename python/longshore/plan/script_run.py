@@ -15,6 +15,7 @@ from longshore.config.interpolate import Interpolator
 from longshore.config.layers import Overrides
 from longshore.config.merge import Node, map_items
 from longshore.config.search import Config
+from longshore.contract.service import RUN_FOLDER
 from longshore.errors import ConfigError, FilesError, Origin
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, Workflow
@@ -113,7 +114,7 @@ def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
     job = Job(
         name=name,
         label=LABEL,
-        command=(f"<ENV:LONGSHORE_JOB_RUN_DIR>/{name}", *script.arguments),
+        command=(f"{RUN_FOLDER}/{name}", *script.arguments),
         settings=profile.settings,
         inputs=tuple(script.inputs),
         outputs=tuple(script.outputs),

@@ -141,7 +141,3 @@ class PilotClosedRecord(TypedDict):
 
     r: Literal["closed"]
     why: str
-
-
-PilotOwnRecord: TypeAlias = PilotRecord | GenerationRecord | BeatRecord | GotRecord | NeverRecord | PilotClosedRecord
-"""Records of the pilot itself; beside them it forwards the keeper's records ``start``, ``exit`` and ``end``."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.contract.service import Context
+from longshore.contract.service import RUN_FOLDER, Context
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.jobs.commands import (
@@ -283,7 +283,7 @@ class JobGrouper:
 
     def _fill_run_dir(self, command: Command) -> Command:
         """The command with the run directory substituted for its variable."""
-        mark = "<ENV:LONGSHORE_JOB_RUN_DIR>"
+        mark = RUN_FOLDER
         if isinstance(command, str) or not any(mark in word for word in command):
             return command
         return tuple(word.replace(mark, self._run_dir) for word in command)
