@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,12 @@ def test_the_keys_of_an_installed_service_are_in_all_schemas(tmp_path: Path, mon
     definitions = schema["$defs"]
     assert definitions["job"]["properties"]["berth"]["properties"] == pier
     assert definitions["job"]["properties"]["profile"]["properties"].keys() == {"condor", "berth"}
-    assert definitions["run"]["properties"]["tide"] == {"type": "string"}
+    assert definitions["run"]["properties"]["tide"] == {"type": "string", "x-users": ["berth"]}
     assert definitions["run"]["properties"]["submitPath"] == before, "a service cannot change a key of ours"
     assert definitions["site"]["properties"]["berth"]["properties"] == pier
-    assert definitions["place"]["properties"]["harbour"] == {"title": "H"}
+    assert definitions["place"]["properties"]["harbour"] == {"title": "H", "x-users": ["berth"]}
     assert "berth" not in definitions["place"]["properties"], "jobs can have it, and so can the root"
-    assert site_schema()["properties"]["harbour"] == {"type": "string", "title": "H"}
+    assert site_schema()["properties"]["harbour"] == {"type": "string", "title": "H", "x-users": ["berth"]}
     assert "berth" in profile_schema()["properties"]
     Draft202012Validator.check_schema(schema)
     Draft202012Validator.check_schema(profile_schema())
@@ -119,4 +120,17 @@ def test_what_can_be_said_of_all_sites_is_described_as_for_one() -> None:
     site = site_schema()["properties"]
     assert configuration_schema()["$defs"]["site"]["properties"] == site
     for key, entry in configuration_schema()["$defs"]["place"]["properties"].items():
-        assert entry == {name: site[key][name] for name in ("title", "description")}
+        assert entry == {name: site[key][name] for name in ("title", "description", "x-users") if name in site[key]}
+
+
+def test_each_user_of_a_key_is_a_service_or_stands_for_several() -> None:
+    known = {name for name in built_in_plugins(SERVICES) if "." not in name} | {"bps", "pilots"}
+    found = {user for schema in (configuration_schema(), site_schema()) for user in _users(schema)}
+    assert found == known
+
+
+def _users(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("x-users", ())
+    for below in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _users(below)

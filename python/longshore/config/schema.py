@@ -140,7 +140,14 @@ _TYPES: Final[Mapping[str, Callable[[YamlValue], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-_ANNOTATIONS: Final = frozenset({"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment"})
+USERS: Final = "x-users"
+"""Annotation of a key with the services that use it, by short names; all do where it is missing.
+
+``bps`` stands for any plug-in of BPS. With ``pilots``, a service that has pilots uses the key for the jobs in them.
+"""
+_ANNOTATIONS: Final = frozenset(
+    {"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment", USERS}
+)
 _KEYWORDS: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum", "pattern", "minLength"}) | {
     "properties",
     "patternProperties",

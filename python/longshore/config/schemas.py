@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore.config.plugins import SERVICES, Plugin, all_plugins, shipped_path
-from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS
+from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS, USERS
 from longshore.errors import DECODE_ERRORS, ConfigError
 
 Schema: TypeAlias = dict[str, Any]
@@ -102,13 +102,14 @@ def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
     site: Schema = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
     definitions = config["$defs"]
     job, run = definitions["job"]["properties"], definitions["run"]["properties"]
-    for fragment in map(schema_fragment, service_plugins()):
-        _add_keys(job, fragment.job)
-        _add_keys(run, fragment.run)
-        _add_keys(site["properties"], fragment.site)
+    for plugin in service_plugins():
+        fragment = schema_fragment(plugin)
+        _add_keys(job, fragment.job, plugin.name)
+        _add_keys(run, fragment.run, plugin.name)
+        _add_keys(site["properties"], fragment.site, plugin.name)
     definitions["site"]["properties"] = site["properties"]
     definitions["place"]["properties"] = {
-        key: {name: entry[name] for name in ("title", "description") if name in entry}
+        key: {name: entry[name] for name in ("title", "description", USERS) if name in entry}
         for key, entry in site["properties"].items()
         if key not in (PROFILE_ONLY_KEYS - {"limits"}) | RENAMED_KEYS.keys() | job.keys() | run.keys()
     }
@@ -124,13 +125,13 @@ def service_plugins() -> Iterator[Plugin]:
             yield plugin
 
 
-def _add_keys(known: Properties, more: Properties) -> None:
-    """Add unknown keys, also within maps; a known key keeps its schema."""
+def _add_keys(known: Properties, more: Properties, service: str) -> None:
+    """Add unknown keys of a service, which alone uses them, also within maps; a known key keeps its schema."""
     for key, entry in more.items():
         if key not in known:
-            known[key] = entry
+            known[key] = {**entry, USERS: [service]}
         elif "properties" in entry:
-            _add_keys(known[key].setdefault("properties", {}), entry["properties"])
+            _add_keys(known[key].setdefault("properties", {}), entry["properties"], service)
 
 
 def _inline_references(value: Any, definitions: Schema) -> Any:
