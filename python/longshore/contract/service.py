@@ -26,14 +26,16 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """A partition or queue, as the cluster reports it.
 
     `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time, and `nodes` is the number of
-    nodes, empty if the cluster does not report it. Empty `accounts` or `qos` allow all. `walltime_s`, `max_nodes`,
-    `max_cpus` and `max_memory_b` limit one job, the last two on each node; ``None`` for no limit.
+    nodes, empty if the cluster does not report it. `slots` is the number of its slots on all hosts, where the workload
+    manager counts these. Empty `accounts` or `qos` allow all. `walltime_s`, `max_nodes`, `max_cpus` and `max_memory_b`
+    limit one job, the last two on each node; ``None`` for no limit.
     """
 
     name: str
     state: str
     limit: str = ""
     nodes: str = ""
+    slots: int | None = None
     default: bool = False
     accounts: frozenset[str] = frozenset()
     qos: frozenset[str] = frozenset()
@@ -72,14 +74,15 @@ class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Equal nodes of one partition: their number, and what each has.
 
     `names` are expressions for their names, such as ``n[1-4]``; `partition` is empty where all partitions share the
-    nodes. `disk_b` is ``None`` where the cluster does not report it, and `resources` lacks what it does not report.
+    nodes. `memory_b` and `disk_b` are ``None`` where the cluster does not report them, as of a host that is away, and
+    `resources` lacks what it does not report.
     """
 
     partition: str = ""
     count: int = 1
     names: tuple[str, ...] = ()
     cpus: int
-    memory_b: int
+    memory_b: int | None = None
     disk_b: int | None = None
     resources: Mapping[str, int] = msgspec.field(default_factory=dict)
     features: frozenset[str] = frozenset()

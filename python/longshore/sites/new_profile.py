@@ -56,6 +56,9 @@ def write_profile(
         raise FilesError(f"'{path}' exists already", hint="Choose another name, or remove it first.")
     manager, report = _ask(service)
     own = manager.site_access(report.inventory) if isinstance(manager, SiteAccess) else {}
+    if own:
+        # How large jobs can be depends on these settings, such as the resource that counts their memory.
+        report = _ping(manager, own)
     text = profile_text(name, report, own=own, hosts=[host_name()], date=time.strftime("%Y-%m-%d", time.gmtime(now)))
     if is_written:
         try:
@@ -106,8 +109,9 @@ def _other_services() -> Iterator[WmsService]:
             yield service
 
 
-def _ping(service: WmsService) -> PingReport:
-    own: Mapping[str, Any] = service.site_access() if isinstance(service, SiteAccess) else {}
+def _ping(service: WmsService, own: Mapping[str, Any] | None = None) -> PingReport:
+    if own is None:
+        own = service.site_access() if isinstance(service, SiteAccess) else {}
     settings = {service.traits.settings_key: dict(own)} if own else {}
     context = Context(
         settings={"executor": settings},

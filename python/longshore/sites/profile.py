@@ -240,11 +240,16 @@ def _row_excesses(
         if promised is not None and there_is is not None and promised > there_is:
             yield f"'{key}' {promised}, and the partition has {there_is}", f"Write {key}: {there_is}."
     memory_b = None if memory is None else parse_memory(memory, "partitions.memory")
-    sizes = [partition.max_memory_b, max((each.memory_b for each in nodes), default=None)]
-    there_b = min((each for each in sizes if each is not None), default=None)
+    there_b = _largest_memory(partition, nodes)
     if memory_b is not None and there_b is not None and memory_b > there_b:
         yield f"'memory' {memory}, and its nodes have {there_b // MIB} MiB", f"Write memory: {there_b // MIB} MiB."
     yield from _unknown_parts(row, nodes, knows_resources=knows_resources)
+
+
+def _largest_memory(partition: PartitionState, nodes: Sequence[NodeGroup]) -> int | None:
+    """Return the most memory that a job can have on a node of a partition; ``None`` if that is unknown."""
+    largest = max((each.memory_b for each in nodes if each.memory_b is not None), default=None)
+    return min((each for each in (partition.max_memory_b, largest) if each is not None), default=None)
 
 
 def _unknown_parts(
@@ -376,7 +381,7 @@ def _row(partition: PartitionState, inventory: Inventory) -> dict[str, object]:
     if count := sum(each.count for each in nodes):
         row["nodes"] = min(count, partition.max_nodes or count)
         row["cpus"] = min(max(each.cpus for each in nodes), partition.max_cpus or 10**9)
-        memory = min(max(each.memory_b for each in nodes), partition.max_memory_b or 10**18)
+    if memory := _largest_memory(partition, nodes):
         row["memory"] = f"{memory // MIB} MiB"
     if partition.walltime_s:
         row["walltime"] = format_walltime(partition.walltime_s)

@@ -259,6 +259,8 @@ def _find_unknown_names(asked: Allocation, inventory: Inventory) -> Iterator[Unm
         ("partition", asked.partitions, _names(inventory.partitions)),
         ("QOS", asked.qos, _names(inventory.qos)),
         ("licence", asked.licences, inventory.licences),
+        # Where a workload manager has projects and no accounts, jobs are charged to them.
+        ("project", filter(None, (asked.account,)), None if inventory.accounts else inventory.names.get("project")),
         *((kind, names, inventory.names.get(kind)) for kind, names in asked.names.items()),
     ]
     for kind, names, known in kinds:

@@ -41,6 +41,7 @@ PROGRAMS = (
     "bqueues",
     "badmin",
     "lshosts",
+    "bhosts",
 )
 QUEUES = {"normal": "Open:Active", "short": "Open:Active", "night": "Open:Inactive"}
 FLAGS = {"-rn", "-r", "-x", "-H", "-ti", "-N", "-B", "-Ne"}
@@ -483,8 +484,10 @@ def main(name: str, words: list[str]) -> int:
         "lsid": "IBM Spectrum LSF Standard 10.1.0.8, May 10 2019\n\nMy cluster name is main\nMy master name is hostA",
         "bparams": "CLEAN_PERIOD = 3600 (seconds)\nMAX_JOB_ARRAY_SIZE = 500",
         "lshosts": "HOST_NAME  type    model  cpuf ncpus maxmem maxswp server RESOURCES\n"
-        f"hostA      X86_64  Xeon  116.1 {SLOTS}     31.2G  4G     Yes   (mg)\n"
+        f"hostA      X86_64  Xeon  116.1 {2 * SLOTS}     31.2G  4G     Yes   (mg)\n"
         "login      X86_64  Xeon  116.1 64    255G   4G     No    ()",
+        "bhosts": "HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV\n"
+        f"hostA              ok              -       {SLOTS}      0      0      0      0      0",
         "badmin": "LSF_UNIT_FOR_LIMITS = MB",
         "bqueues": "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
         + "\n".join(f"{queue:15} 30  {state:15} -  -  -  -  0  0  0  0" for queue, state in QUEUES.items()),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.services.lsf.lsf_site import LsfSite
 
-from longshore.services.lsf.cluster import parse_hosts, parse_limits
+from longshore.services.batch.dialect import HostOffer
+from longshore.services.lsf.cluster import parse_hosts, parse_limits, parse_slots
 
 
 def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> None:
@@ -14,6 +15,7 @@ def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     details = done.json["details"]
     assert details["partitions"] == "night: open:inactive; normal: up; short: up"
+    assert done.json["capacity"] == {"cpus": 8, "memory": round(31.2 * 1024**3)}
     assert (details["version"], details["cluster"], details["unit of limits"]) == ("10.1.0.8", "main", "MB")
     assert {details[name] for name in ("bjobs", "bhist", "bacct")} == {"works"}
 
@@ -73,17 +75,36 @@ HOST_NAME                       type       model  cpuf ncpus maxmem maxswp serve
 hostA                         X86_64      Xeon  116.1     8  31.2G     4G    Yes (mg big)
 hostB                         X86_64      Xeon  116.1     8  31.2G     4G    Yes (big mg)
 hostC                         X86_64      Xeon  116.1     -      -     4G    Yes ()
+hostD                         X86_64      Xeon  116.1     8      -      -    Yes ()
 login                         X86_64      Xeon  116.1    64   255G     4G     No ()
+"""
+
+SLOTS = """\
+HOST_NAME          STATUS          JL/U    MAX  NJOBS    RUN  SSUSP  USUSP    RSV
+hostA              ok              -       4      1      1      0      0      0
+hostB              closed_Full     -      16     16     16      0      0      0
+hostC              ok              -       -      0      0      0      0      0
 """
 
 
 def test_limits_of_queues_and_kinds_of_hosts() -> None:
-    assert parse_limits(LIMITS) == {"normal": 86400.0, "short": 600.0}
+    limits = parse_limits(LIMITS)
+    assert {name: each.walltime_s for name, each in limits.items()} == {
+        "normal": 86400.0,
+        "short": 600.0,
+        "night": None,
+    }
     assert parse_limits("") == {}
-    (group,) = parse_hosts(HOSTS)
+    group, away = parse_hosts(HOSTS)
     assert (group.count, group.names, group.cpus) == (2, ("hostA", "hostB"), 8)
     assert group.features == {"mg", "big"}
+    assert (away.names, away.cpus, away.memory_b) == (("hostD",), 8, None)
     assert parse_hosts("") == ()
+
+
+def test_the_slots_of_a_host_are_not_its_processors() -> None:
+    assert parse_slots(SLOTS) == {"hostA": HostOffer(cpus=4), "hostB": HostOffer(cpus=16)}
+    assert parse_slots("") == {}
 
 
 @pytest.mark.parametrize(

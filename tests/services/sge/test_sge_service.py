@@ -13,15 +13,26 @@ from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem, RunPaths, Site
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.tasks import Dag
-from longshore.model.workflow import MIB, Job, JobSettings, Request, Workflow
+from longshore.model.workflow import MIB, Allocation, Job, JobSettings, Request, Workflow
+from longshore.services.batch.dialect import HostOffer, ProgramCall
+from longshore.services.batch.ping import describe_partitions
 from longshore.services.batch.records import BatchRecord
 from longshore.services.batch.script_writer import job_spec
-from longshore.services.sge.cluster import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
+from longshore.services.sge.cluster import (
+    listed_names,
+    parse_hosts,
+    parse_limits,
+    parse_offers,
+    parse_queues,
+    resource_names,
+)
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests
+from longshore.system.programs import ProgramResult
 
+GIB = 1024**3
 ACCESS = {"bin": "/opt/sge/bin", "root": "/opt/sge"}
 
 
@@ -113,8 +124,24 @@ def test_limits_of_queues() -> None:
         "qname  all.q\nh_rt  INFINITY\n\nqname  short.q\nh_rt  00:10:00\n\nqname mixed\nh_rt 1:0:0,[@slow=2:0:0]\n"
         "\nqname some\nh_rt 1:0:0,[@slow=INFINITY]\n"
     )
-    assert parse_limits(text) == {"short.q": 600.0, "mixed": 7200.0}
+    longest = {name: each.walltime_s for name, each in parse_limits(text).items()}
+    assert longest == {"all.q": None, "short.q": 600.0, "mixed": 7200.0, "some": None}
     assert listed_names("smp\nmpi\n") == ("smp", "mpi")
+
+
+def test_memory_that_a_queue_gives_a_job() -> None:
+    text = (
+        "qname  all.q\nslots  8\nh_vmem  INFINITY\ncomplex_values  NONE\n\n"
+        "qname  big.q\nslots  1,[@fat=4]\nh_vmem  1G,[@fat=4G]\n\n"
+        "qname  own.q\nslots  2\nh_vmem  INFINITY\ncomplex_values  h_vmem=8G,gpu=2, \\\n"
+        "                      [@fat=h_vmem=64G],[@none=NONE]\n"
+    )
+    limits = {name: each.max_memory_b for name, each in parse_limits(text, "h_vmem").items()}
+    assert limits == {"all.q": None, "big.q": 4 * GIB, "own.q": 64 * GIB}
+    # A job of four slots has the amount four times.
+    per_slot = parse_limits(text, "h_vmem", is_per_slot=True)
+    assert per_slot["big.q"].max_memory_b == 16 * GIB
+    assert {each.max_memory_b for each in parse_limits(text).values()} == {None}
 
 
 QUEUES = """\
@@ -125,12 +152,96 @@ short.q                           2.81      0      0      0      8      0      8
 """
 
 
-def test_queues_and_the_largest_host() -> None:
-    assert {name: queue.state for name, queue in parse_queues(QUEUES).items()} == {"all.q": "UP", "short.q": "DOWN"}
+HOSTS = """\
+<?xml version='1.0'?>
+<qhost xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qhost/qhost.xsd">
+ <host name='global'>
+   <hostvalue name='num_proc'>-</hostvalue>
+   <hostvalue name='mem_total'>-</hostvalue>
+ </host>
+ <host name='big'>
+   <hostvalue name='num_proc'>2</hostvalue>
+   <hostvalue name='mem_total'>23.5G</hostvalue>
+   <resourcevalue name='mem_total' dominance='hl'>23.500G</resourcevalue>
+   <resourcevalue name='slots' dominance='hc'>7.000000</resourcevalue>
+ <queue name='all.q'>
+   <queuevalue qname='all.q' name='qtype_string'>BIP</queuevalue>
+   <queuevalue qname='all.q' name='slots_used'>1</queuevalue>
+   <queuevalue qname='all.q' name='slots'>16</queuevalue>
+   <queuevalue qname='all.q' name='state_string'></queuevalue>
+ </queue>
+ <queue name='login.q'>
+   <queuevalue qname='login.q' name='qtype_string'>I</queuevalue>
+   <queuevalue qname='login.q' name='slots_used'>0</queuevalue>
+   <queuevalue qname='login.q' name='slots'>2</queuevalue>
+ </queue>
+ </host>
+ <host name='away'>
+   <hostvalue name='num_proc'>-</hostvalue>
+   <hostvalue name='mem_total'>-</hostvalue>
+ <queue name='all.q'>
+   <queuevalue qname='all.q' name='qtype_string'>BIP</queuevalue>
+   <queuevalue qname='all.q' name='slots_used'>0</queuevalue>
+   <queuevalue qname='all.q' name='slots'>4</queuevalue>
+   <queuevalue qname='all.q' name='state_string'>au</queuevalue>
+ </queue>
+ </host>
+</qhost>
+"""
+OFFERS = """\
+Unable to run job: Job 26 (-l h_vmem=1000000G) cannot run in queue "big.q" because of cluster queue
+Job 26 (-l gpu=1,h_vmem=1000000G) cannot run at host "big" because it offers only hc:h_vmem=8.000G
+Job 26 (-l h_vmem=1000000G) cannot run at host "odd" because it offers only hc:h_vmem=7.812G
+Job 26 (-l h_vmem=1000000G) cannot run at host "other" because it offers only hc:gpu=0.000000
+verification: no suitable queues
+Exiting.
+"""
+
+
+def test_queues_and_their_hosts() -> None:
+    queues = parse_queues(QUEUES)
+    found = {name: (queue.state, queue.slots) for name, queue in queues.items()}
+    assert found == {"all.q": ("UP", 8), "short.q": ("DOWN", 8)}
     assert parse_queues("") == {}
-    hosts = "   hl:num_proc=2.000000\n   hl:mem_total=23.5G\n   hl:num_proc=16.000000\n   hl:mem_total=8G\n"
-    assert parse_capacity(hosts) == {"cpus": 16, "memory": round(23.5 * 1024**3)}
-    assert parse_capacity("") is None
+    groups = parse_hosts(HOSTS)
+    assert [(each.partition, each.names, each.cpus, each.memory_b) for each in groups] == [
+        # The slots of the host, of which a job has one, bound those of the queue.
+        ("all.q", ("big",), 8, round(23.5 * GIB)),
+        ("all.q", ("away",), 4, None),
+    ]
+    assert parse_hosts("") == ()
+    assert describe_partitions(queues.values(), groups).startswith("all.q: up, 2 hosts, 8 slots; short.q: down")
+
+
+def test_memory_that_hosts_offer_where_it_is_counted() -> None:
+    # An amount is rounded, and the real one may be larger by half of its last digit.
+    assert parse_offers(OFFERS) == {"big": HostOffer(memory_b=8 * GIB), "odd": HostOffer(memory_b=8000 * MIB)}
+    assert parse_offers("verification: found suitable queue(s)\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("argv", "err", "is_answer"),
+    [
+        (("qconf", "-sprjl"), "no project list defined\n", True),
+        (("qconf", "-spl"), "no parallel environment defined\n", True),
+        (("qconf", "-sprjl"), "error: commlib error: got select error (Connection refused)\n", False),
+        (("qsub", "-w", "v"), OFFERS, True),
+        (("qsub", "-w", "v"), "error: unable to contact qmaster using port 6444 on host 'head'\n", False),
+    ],
+)
+def test_an_empty_list_and_a_trial_are_answers(argv: tuple[str, ...], err: str, *, is_answer: bool) -> None:
+    answer = ProgramResult(argv=argv, status=1, err=err)
+    assert SgeDialect({}).read_answer(ProgramCall(argv), answer).ok is is_answer
+
+
+def test_a_project_is_judged_by_the_list_of_projects() -> None:
+    asked = Allocation(account="astor")
+    (unmet,) = find_unmet_requests(asked, Inventory(names={"project": ("astro", "bio")}))
+    assert unmet.message == "there is no project 'astor'"
+    assert unmet.hint == "Did you mean 'astro'? The cluster has astro, bio."
+    (none,) = find_unmet_requests(asked, Inventory(names={"project": ()}))
+    assert none.hint == "The cluster has none at all."
+    assert not [*find_unmet_requests(asked, Inventory())]
 
 
 def test_dependencies_of_a_whole_graph() -> None:

@@ -79,23 +79,39 @@ class Question(msgspec.Struct, Generic[_Answer_co], frozen=True):
     parse: Callable[[str], _Answer_co]
 
 
+class PartitionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the jobs of a partition, in the fields of `longshore.contract.service.PartitionState`."""
+
+    walltime_s: float | None = None
+    max_memory_b: int | None = None
+
+
+class HostOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs can have on a host; ``None`` for what the host has."""
+
+    cpus: int | None = None
+    memory_b: int | None = None
+
+
 class InventoryQuestions(msgspec.Struct, frozen=True, kw_only=True):
     """Questions for what a cluster has, beside partitions, accounts and QOS; ``None`` for what it cannot be asked.
 
-    `limits` asks for the longest run time per partition, in seconds, and `names` for the names of further things by
-    their kind. `knows_resources` is that of `longshore.contract.service.Inventory`.
+    `offers` asks what jobs can have on each host, by its name, where that is not what the host has. `limits` asks for
+    limits of partitions, by their names, that the question for these leaves open, and `names` for the names of further
+    things by their kind. `knows_resources` is that of `longshore.contract.service.Inventory`.
     """
 
     nodes: Question[tuple[NodeGroup, ...]] | None = None
+    offers: Question[Mapping[str, HostOffer]] | None = None
     licences: Question[Mapping[str, int]] | None = None
-    limits: Question[Mapping[str, float]] | None = None
+    limits: Question[Mapping[str, PartitionLimits]] | None = None
     names: Mapping[str, Question[tuple[str, ...]]] = {}
     knows_resources: bool = False
 
     @property
     def calls(self) -> Iterator[ProgramCall]:
         """Calls of all questions."""
-        for question in (self.nodes, self.licences, self.limits, *self.names.values()):
+        for question in (self.nodes, self.offers, self.licences, self.limits, *self.names.values()):
             if question is not None:
                 yield question.call
 
@@ -359,7 +375,10 @@ class Dialect(ABC):
         return InventoryQuestions()
 
     def capacity_question(self) -> Question[Mapping[str, int] | None] | None:
-        """Return the question for the most that one job can have on a node, by resource; none by default."""
+        """Return the question for the most that one job can have on a node, by resource.
+
+        By default there is none, and the largest nodes among the answers to `inventory_questions` tell it.
+        """
         return None
 
     # -------------------------------------------------------------------------------------------------------- act

@@ -6,6 +6,7 @@ It submits nothing.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import PurePosixPath
@@ -13,13 +14,23 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from longshore.config.quantities import format_walltime
 from longshore.contract.executor import Batch
-from longshore.contract.service import Association, Inventory, PartitionState, PingReport, Problem, Qos, Unreachable
+from longshore.contract.service import (
+    Association,
+    Inventory,
+    NodeGroup,
+    PartitionState,
+    PingReport,
+    Problem,
+    Qos,
+    Unreachable,
+)
 from longshore.errors import ConfigError
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Allocation, Request
 from longshore.services.batch.client import BatchClient
-from longshore.services.batch.dialect import Dialect, ProgramCall, Question
+from longshore.services.batch.dialect import Dialect, HostOffer, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts, TaskId
 from longshore.services.batch.script_writer import job_spec
 from longshore.sites.requests import Unmet, find_unmet_requests, unknown_name
@@ -74,7 +85,9 @@ def find_name_errors(names: ConfiguredNames, inventory: Inventory) -> Iterator[U
                 yield Unmet(f"the partition '{name}' does not take the QOS '{qos}'", _takes(partition.qos))
     yield from find_unmet_requests(
         Allocation(account=names.account, qos=names.qos),
-        Inventory(accounts=inventory.accounts, qos=inventory.qos, is_enforced=inventory.is_enforced),
+        Inventory(
+            accounts=inventory.accounts, qos=inventory.qos, names=inventory.names, is_enforced=inventory.is_enforced
+        ),
     )
 
 
@@ -82,18 +95,25 @@ def _takes(names: Iterable[str]) -> str:
     return f"It takes {', '.join(sorted(names))}."
 
 
-def describe_partitions(existing: Iterable[PartitionState]) -> str:
-    """List the partitions in a line."""
+def describe_partitions(existing: Iterable[PartitionState], nodes: Iterable[NodeGroup] = ()) -> str:
+    """List the partitions in a line; `nodes` are those of the cluster, where it says which partition has them."""
+    counts: Counter[str] = Counter()
+    for group in nodes:
+        counts[group.partition] += group.count
     return "; ".join(
-        f"{each.name}{' (default)' if each.default else ''}: {', '.join(_describe_partition(each))}"
+        f"{each.name}{' (default)' if each.default else ''}: {', '.join(_describe_partition(each, counts[each.name]))}"
         for each in sorted(existing, key=lambda each: each.name)
     )
 
 
-def _describe_partition(partition: PartitionState) -> Iterator[str]:
+def _describe_partition(partition: PartitionState, count: int) -> Iterator[str]:
     yield partition.state.lower()
     if partition.nodes:
         yield f"{partition.nodes} {'node' if partition.nodes == '1' else 'nodes'}"
+    elif count:
+        yield count_noun(count, "host")
+    if partition.slots is not None:
+        yield count_noun(partition.slots, "slot")
     if partition.limit:
         yield "any time" if partition.limit == "UNLIMITED" else f"at most {partition.limit}"
 
@@ -229,10 +249,18 @@ def _ping(
         ok=not problems,
         message="; ".join(each.message for each in problems) or "the controller answers",
         details={key: value for key, value in details.items() if value},
-        capacity=query.answer(sizes)[0] if sizes else None,
+        capacity=query.answer(sizes)[0] if sizes else _largest_sizes(inventory.nodes or ()),
         inventory=inventory,
         problems=problems,
     )
+
+
+def _largest_sizes(nodes: Sequence[NodeGroup]) -> dict[str, int] | None:
+    """Return the most that one job can have on one of these nodes, by resource; ``None`` without any."""
+    if not nodes:
+        return None
+    memory = [each.memory_b for each in nodes if each.memory_b is not None]
+    return {"cpus": max(each.cpus for each in nodes)} | ({"memory": max(memory)} if memory else {})
 
 
 def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> Iterator[ProgramCall]:
@@ -273,7 +301,9 @@ def _find_problems(
     """Find settings of the site that the cluster does not take; only jobs that use them cannot run."""
     unmet = [*find_name_errors(names, inventory)]
     if (asked := _site_allocation(dialect, settings)) is not None:
-        plain = Allocation(licences=asked.licences, names=asked.names)
+        # The accounts of workload managers without projects are judged above, and may be enforced or not.
+        project = asked.account if "project" in inventory.names else ""
+        plain = Allocation(account=project, licences=asked.licences, names=asked.names)
         unmet += find_unmet_requests(plain, msgspec.structs.replace(inventory, partitions=None, nodes=None))
     for each in dict.fromkeys(unmet):
         yield Problem(message=each.message, hint=each.hint, fatal=False)
@@ -311,7 +341,7 @@ def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) ->
         qos = qos and {name: msgspec.structs.replace(each, walltime_s=None) for name, each in qos.items()}
     return Inventory(
         partitions=None if partitions is None else tuple(_with_limits(partitions.values(), limits)),
-        nodes=answer(more.nodes) or None,
+        nodes=tuple(_with_offers(answer(more.nodes) or (), answer(more.offers) or {})) or None,
         accounts=None if accounts is None else tuple(accounts),
         # A cluster that lists none answers with nothing.
         qos=tuple(qos.values()) if qos else None,
@@ -323,10 +353,34 @@ def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) ->
     )
 
 
-def _with_limits(partitions: Iterable[PartitionState], limits: Mapping[str, float]) -> Iterator[PartitionState]:
+def _with_limits(
+    partitions: Iterable[PartitionState], limits: Mapping[str, PartitionLimits]
+) -> Iterator[PartitionState]:
     for each in partitions:
-        limit = limits.get(each.name)
-        yield each if limit is None else msgspec.structs.replace(each, walltime_s=limit)
+        found = limits.get(each.name)
+        if found is None:
+            yield each
+            continue
+        limit = "UNLIMITED" if found.walltime_s is None else format_walltime(found.walltime_s)
+        yield msgspec.structs.replace(each, limit=each.limit or limit, **msgspec.structs.asdict(found))
+
+
+def _with_offers(groups: Iterable[NodeGroup], offers: Mapping[str, HostOffer]) -> Iterator[NodeGroup]:
+    """Return groups with what their hosts offer; a group whose hosts offer different amounts is parted."""
+    for group in groups:
+        alike: dict[HostOffer, list[str]] = {}
+        for name in group.names if offers else ():
+            alike.setdefault(offers.get(name, HostOffer()), []).append(name)
+        for offer, names in alike.items():
+            yield msgspec.structs.replace(
+                group,
+                count=len(names),
+                names=tuple(names),
+                cpus=group.cpus if offer.cpus is None else offer.cpus,
+                memory_b=group.memory_b if offer.memory_b is None else offer.memory_b,
+            )
+        if not alike:
+            yield group
 
 
 def _describe_names(
@@ -336,10 +390,13 @@ def _describe_names(
     names, facts = known
     details: dict[str, str] = {}
     if (question := dialect.partitions_question()) is not None:
-        states, why = query.answer(question)
-        details["partitions"] = f"unknown: {why}" if states is None else describe_partitions(states.values())
+        _, why = query.answer(question)
+        listed = describe_partitions(inventory.partitions or (), inventory.nodes or ())
+        details["partitions"] = f"unknown: {why}" if why else listed
     accounts = dialect.accounts_question(user_name(), facts) if facts.accounting else None
-    if accounts is None:
+    if accounts is None and (projects := inventory.names.get("project")) is not None:
+        details["projects"] = _list(projects)
+    elif accounts is None:
         named = [f"account '{names.account}'"] if names.account else []
         named += [f"QOS '{name}'" for name in names.qos]
         unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""

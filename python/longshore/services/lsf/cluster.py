@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.contract.service import NodeGroup, PartitionState
 from longshore.services.batch.answers import parse_number
-from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.dialect import HostOffer, InventoryQuestions, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.lsf.answers import parse_bytes
 
@@ -16,10 +16,11 @@ from longshore.services.lsf.answers import parse_bytes
 def parse_hosts(output: str) -> tuple[NodeGroup, ...]:
     """Return the servers in ``lshosts -w``; equal ones are one group."""
     head, *lines = [line.split(maxsplit=8) for line in output.splitlines() if line.strip()] or [[]]
-    found: dict[tuple[int, int, frozenset[str]], list[str]] = {}
+    found: dict[tuple[int, int | None, frozenset[str]], list[str]] = {}
     for row in (dict(zip(head, line, strict=False)) for line in lines):
-        cpus, memory = parse_number(row.get("ncpus", "")), parse_bytes(row.get("maxmem", ""))
-        if row.get("server") == "Yes" and cpus and memory:
+        # A host that is away shows neither, or only its processors.
+        cpus, memory = parse_number(row.get("ncpus", "")), parse_bytes(row.get("maxmem", "")) or None
+        if row.get("server") == "Yes" and cpus:
             features = frozenset(row.get("RESOURCES", "").strip("()").split())
             found.setdefault((cpus, memory, features), []).append(row["HOST_NAME"])
     return tuple(
@@ -28,34 +29,34 @@ def parse_hosts(output: str) -> tuple[NodeGroup, ...]:
     )
 
 
+def parse_slots(output: str) -> dict[str, HostOffer]:
+    """Return the slots of each host in ``bhosts -w``, which may be fewer or more than its processors (MXJ)."""
+    head, *lines = [line.split() for line in output.splitlines() if line.strip()] or [[]]
+    rows = [dict(zip(head, line, strict=False)) for line in lines]
+    # A sign in place of the number says that there is no limit.
+    slots = {row["HOST_NAME"]: parse_number(row.get("MAX", "")) for row in rows if "HOST_NAME" in row}
+    return {name: HostOffer(cpus=count) for name, count in slots.items() if count}
+
+
 _LIMITS: Final = re.compile(r"^QUEUE:\s*(\S+)(.*?)(?=^QUEUE:|\Z)", re.MULTILINE | re.DOTALL)
 _RUN_LIMIT: Final = re.compile(
     r"^MAXIMUM LIMITS:.*?^\s*RUNLIMIT\s*\n\s*(\d{1,9}(?:\.\d+)?)\s*min", re.MULTILINE | re.DOTALL
 )
 
 
-def parse_limits(output: str) -> dict[str, float]:
-    """Return the longest run time of each queue in ``bqueues -l``; queues without one are left out."""
+def parse_limits(output: str) -> dict[str, PartitionLimits]:
+    """Return the limits of each queue in ``bqueues -l``, by its longest run time."""
     limits = ((queue[1], _RUN_LIMIT.search(queue[2])) for queue in _LIMITS.finditer(output))
-    return {name: float(limit[1]) * 60 for name, limit in limits if limit}
+    return {name: PartitionLimits(walltime_s=float(limit[1]) * 60 if limit else None) for name, limit in limits}
 
 
 def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
     """Return the questions; `ask` makes the call of a program with its words."""
     return InventoryQuestions(
         nodes=Question(ask("lshosts", "-w"), parse_hosts),
+        offers=Question(ask("bhosts", "-w"), parse_slots),
         limits=Question(ask("bqueues", "-l"), parse_limits),
     )
-
-
-def parse_capacity(output: str) -> dict[str, int] | None:
-    """Return the processors and memory of the largest server in ``lshosts -w``; ``None`` without any."""
-    head, *lines = [line.split() for line in output.splitlines() if line.strip()] or [[]]
-    rows = [dict(zip(head, line, strict=False)) for line in lines]
-    servers = [row for row in rows if row.get("server") == "Yes"]
-    cpus = [number for row in servers if (number := parse_number(row.get("ncpus", "")))]
-    memory = [size for row in servers if (size := parse_bytes(row.get("maxmem", "")))]
-    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
 
 
 _DEFAULT_ARRAY: Final = 1000

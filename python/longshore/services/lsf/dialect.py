@@ -172,10 +172,6 @@ class LsfDialect(DependencyDialect):
         """Return the questions for what the cluster has, beside its partitions."""
         return cluster.questions(self.query_call)
 
-    def capacity_question(self) -> Question[Mapping[str, int] | None]:
-        """Return the question for the largest host."""
-        return Question(self.query_call("lshosts", "-w"), cluster.parse_capacity)
-
     # -------------------------------------------------------------------------------------------------------- act
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:

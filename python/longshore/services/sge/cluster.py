@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from longshore.contract.service import PartitionState
+import msgspec
+
+from longshore.contract.service import NodeGroup, PartitionState
+from longshore.model.workflow import MIB
 from longshore.services.batch.answers import parse_number
-from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.dialect import HostOffer, InventoryQuestions, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.sge.answers import lines_at, parse_bytes, parse_seconds
 
@@ -28,28 +31,64 @@ def listed_names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def parse_limits(text: str) -> dict[str, float]:
-    """Return the longest run time of each queue in ``qconf -sq``, by its ``h_rt``; queues without one are left out."""
-    found: dict[str, float] = {}
-    queue = ""
-    for name, _, value in lines_at(text, " "):
-        if name == "qname":
-            queue = value.strip()
-        elif name == "h_rt" and queue and not math.isinf(limit := _limit_s(value)):
-            found[queue] = limit
+_QUEUE_LIMITS: Final = re.compile(r"[hs]_(vmem|rss|data|stack|core|fsize)")
+"""Limits of a queue that bound what a job may ask for under the same name (queue_conf(5))."""
+_COUNTED: Final = re.compile(r"([\w.]+)=([^,=\]\s]+)(?=[,\]\s]|$)")
+
+
+def parse_limits(text: str, memory: str = "", *, is_per_slot: bool = False) -> dict[str, PartitionLimits]:
+    """Return the limits of each queue in ``qconf -sq``: the longest run time, and the most memory of a job.
+
+    `memory` is the name of the resource for memory. Where that is counted per slot, a job has it as often as a host of
+    the queue has slots.
+    """
+    found: dict[str, PartitionLimits] = {}
+    for fields in _blocks(text):
+        own = _limit(fields.get(memory, ""), _size) if _QUEUE_LIMITS.fullmatch(memory) else math.inf
+        # A queue can also count a resource by itself: complex_values  h_vmem=8G,[@big=h_vmem=64G].
+        counted = [
+            _size(amount) for name, amount in _COUNTED.findall(fields.get("complex_values", "")) if name == memory
+        ]
+        most_b = min(own, max(counted, default=math.inf))
+        slots = _limit(fields.get("slots", "1"), float) if is_per_slot else 1
+        limit = _limit(fields.get("h_rt", ""), parse_seconds)
+        found[fields["qname"]] = PartitionLimits(
+            walltime_s=None if math.isinf(limit) else limit,
+            max_memory_b=None if math.isinf(most_b) else int(most_b * slots),
+        )
     return found
 
 
-def _limit_s(value: str) -> float:
-    """Return the limit of a queue, the longest where groups of hosts have their own: ``1:0:0,[@fast=0:10:0]``."""
+def _blocks(text: str) -> Iterator[dict[str, str]]:
+    """Return the fields of each object that qconf shows, by name; a line that ends with a backslash goes on."""
+    fields: dict[str, str] = {}
+    for name, _, value in lines_at(re.sub(r"\\\n\s*", "", text), " "):
+        if name == "qname" and fields:
+            yield fields
+            fields = {}
+        if name:
+            fields[name] = value.strip()
+    if "qname" in fields:
+        yield fields
+
+
+def _limit(value: str, parse: Callable[[str], float]) -> float:
+    """Return the limit of a queue, the largest where groups of hosts have their own: ``1:0:0,[@fast=0:10:0]``."""
     parts = [part.rpartition("=")[2].strip("[] ") for part in value.split(",")]
-    return max(math.inf if part.upper() == "INFINITY" else parse_seconds(part) for part in parts)
+    return max(math.inf if part.upper() in {"INFINITY", "NONE", ""} else parse(part) for part in parts)
 
 
-def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
-    """Return the questions; `ask` makes the call of a program with its words."""
+def _size(text: str) -> float:
+    size = parse_bytes(text)
+    return size if size or text.strip("0. ") == "" else math.inf
+
+
+def questions(ask: Callable[..., ProgramCall], memory: str, *, is_per_slot: bool) -> InventoryQuestions:
+    """Return the questions; `ask` makes the call of a program with its words, `memory` is the resource for it."""
     return InventoryQuestions(
-        limits=Question(ask("qconf", "-sq", "*"), parse_limits),
+        nodes=Question(ask("qhost", "-q", "-F", "mem_total,slots", "-xml"), parse_hosts),
+        offers=Question(offers_call(ask, memory), parse_offers) if memory else None,
+        limits=Question(ask("qconf", "-sq", "*"), lambda text: parse_limits(text, memory, is_per_slot=is_per_slot)),
         names={
             "resource": Question(ask("qconf", "-sc"), resource_names),
             "parallel environment": Question(ask("qconf", "-spl"), listed_names),
@@ -58,11 +97,62 @@ def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
     )
 
 
-def parse_capacity(text: str) -> dict[str, int] | None:
-    """Return the processors and memory of the largest host in ``qhost -F``; ``None`` without any."""
-    cpus = [int(float(value)) for value in re.findall(r"num_proc=(\d{1,9}(?:\.\d{1,9})?)", text)]
-    memory = [parse_bytes(value) for value in re.findall(r"mem_total=(\S+)", text)]
-    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
+_HOST: Final = re.compile(r"<host name=['\"]([^'\"]*)['\"]>(.*?)</host>", re.DOTALL)
+_QUEUE: Final = re.compile(r"<queue name=['\"]([^'\"]*)['\"]>(.*?)</queue>", re.DOTALL)
+_VALUE: Final = re.compile(r"<(?:host|resource|queue)value\b[^>]*?\bname=['\"]([^'\"]*)['\"][^>]*>([^<]*)<")
+
+
+def parse_hosts(text: str) -> tuple[NodeGroup, ...]:
+    """Return the hosts of each queue in ``qhost -q -F mem_total,slots -xml``, by their slots; equal ones are one group.
+
+    The slots of a host, where it has some of its own, bound those of all of its queues. Queues without jobs of qsub
+    are left out.
+    """
+    found: dict[tuple[str, int, int | None], list[str]] = {}
+    for host, body in _HOST.findall(text):
+        values = dict(_VALUE.findall(_QUEUE.sub("", body)))
+        queues = {name: dict(_VALUE.findall(part)) for name, part in _QUEUE.findall(body)}
+        memory = parse_bytes(values.get("mem_total", "")) or None
+        # Those of the host are what is left of them.
+        used = sum(parse_number(queue.get("slots_used", "")) or 0 for queue in queues.values())
+        left = re.match(r"\d{1,9}", values.get("slots", ""))
+        for name, queue in queues.items():
+            slots = parse_number(queue.get("slots", "")) or 0
+            slots = min(slots, int(left[0]) + used) if left else slots
+            if slots and "B" in queue.get("qtype_string", "B"):
+                found.setdefault((name, slots, memory), []).append(host)
+    return tuple(
+        NodeGroup(partition=queue, count=len(names), names=tuple(names), cpus=slots, memory_b=memory)
+        for (queue, slots, memory), names in found.items()
+    )
+
+
+_BEYOND_ALL: Final = "1000000G"
+"""More memory than any host has."""
+_OFFER: Final = re.compile(
+    r'\(-l (?:[^()]*,)?([\w.]+)=1000000G[^()]*\) cannot run at host "([^"]*)" because it offers only h\w:\1=(\S+)'
+)
+
+
+def offers_call(ask: Callable[..., ProgramCall], memory: str) -> ProgramCall:
+    """Return a call that asks for more memory than there is: qsub tells what each host of the empty cluster offers.
+
+    It submits nothing (qsub(1): ``-w v``). qhost would tell what running jobs leave of it.
+    """
+    return msgspec.structs.replace(ask("qsub", "-w", "v", "-l", f"{memory}={_BEYOND_ALL}"), stdin=":\n")
+
+
+def parse_offers(text: str) -> dict[str, HostOffer]:
+    """Return the memory that each host offers, by the answer to `offers_call`; hosts without a limit are left out."""
+    return {host: HostOffer(memory_b=_upper_size(amount)) for _, host, amount in _OFFER.findall(text)}
+
+
+def _upper_size(text: str) -> int:
+    """Return the whole mebibytes that a rounded amount, such as ``7.812G``, can stand for at most."""
+    rest = re.sub(r"^[\d.]*", "", text)
+    digits = text.removesuffix(rest).partition(".")[2]
+    half = f"0.{'0' * len(digits)}5{rest}" if digits else "0"
+    return (parse_bytes(text) + parse_bytes(half)) // MIB * MIB
 
 
 def parse_queues(text: str) -> dict[str, PartitionState]:
@@ -79,8 +169,7 @@ def _queue(row: dict[str, str]) -> PartitionState:
     return PartitionState(
         name=row["NAME"],
         state="DOWN" if closed == total else "UP",
-        limit="UNLIMITED",
-        nodes=total,
+        slots=parse_number(total),
         default=False,
         accounts=frozenset(),
         qos=frozenset(),

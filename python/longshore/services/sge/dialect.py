@@ -37,6 +37,7 @@ from longshore.services.sge.options import (
     allocation,
     check_site_map,
     directives,
+    memory_per,
     plain_name,
     read_priority,
     slack_s,
@@ -107,7 +108,7 @@ class SgeDialect(DependencyDialect):
         return str(PurePosixPath(str(folder), name)) if folder else name
 
     def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
-        """Return an answer with the status that it means: 1 also says that a job is gone or has no record."""
+        """Return an answer with the status that it means: 1 also says that a job is gone, or that a list is empty."""
         match PurePosixPath(call.argv[0]).name:
             case "qstat" if "-xml" in call.argv:
                 return answers.read_queue_answer(answer)
@@ -115,6 +116,10 @@ class SgeDialect(DependencyDialect):
                 return answers.read_accounting_answer(answer)
             case "qdel":
                 return answers.read_cancel_answer(answer)
+            case "qconf":
+                return answers.read_list_answer(answer)
+            case "qsub" if "-w" in call.argv:
+                return answers.read_trial_answer(answer)
         return answer
 
     # ----------------------------------------------------------------------------------------------------- submit
@@ -209,11 +214,8 @@ class SgeDialect(DependencyDialect):
 
     def inventory_questions(self) -> InventoryQuestions:
         """Return the questions for what the cluster has, beside its partitions."""
-        return cluster.questions(self.query_call)
-
-    def capacity_question(self) -> Question[Mapping[str, int] | None]:
-        """Return the question for the largest host."""
-        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), cluster.parse_capacity)
+        memory = str(self.settings.get("mem_resource") or "")
+        return cluster.questions(self.query_call, memory, is_per_slot=memory_per(self.settings) == "slot")
 
     # -------------------------------------------------------------------------------------------------------- act
 

@@ -235,12 +235,7 @@ def allocation(job: JobSpec) -> Allocation:
     nodes, _, environment = slots_environment(own, cpus)
     size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
     per_slot = slots or (cpus if environment else 1)
-    names = {
-        "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
-        "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
-        "project": tuple(re.findall(r"(?:^|\s)-P\s+(\S+)", text)[-1:]),
-    }
-    account = str(job.batch.attributes.get("accountingGroup") or "")
+    projects = [str(job.batch.attributes.get("accountingGroup") or ""), *re.findall(r"(?:^|\s)-P\s+(\S+)", text)]
     limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
     return msgspec.structs.replace(
         found,
@@ -251,5 +246,9 @@ def allocation(job: JobSpec) -> Allocation:
         walltime_s=found.walltime_s if limit_s == math.inf else limit_s,
         # A queue may be that of some hosts: all.q@@fast.
         partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
-        names={**names, "project": names["project"] or tuple(filter(None, (account,)))},
+        account=projects[-1],
+        names={
+            "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
+            "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
+        },
     )
