@@ -44,15 +44,40 @@ def prepare(more: str, service: str = "slurm") -> None:
     ("more", "words"),
     [
         ("requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
-        ("slurm: {cpu: 16, mem: 100G}", "asks for 16 by 'slurm'; 'limits.cpus' of the site 'here' is 4"),
-        ("slurm: {mem: 100G}", "asks for 102400 MiB by 'slurm'; 'limits.memory' of the site 'here' is 8 GiB"),
-        ("slurm: {mem: 0}", "asks for all memory of a node by 'slurm'; 'limits.memory'"),
-        ("slurm: {tasks: 8}", "asks for 8 by 'slurm'; 'limits.cpus'"),
-        ("slurm: {nodeCount: 2, mem: 5G}", "asks for 10240 MiB by 'slurm'; 'limits.memory'"),
-        ("pipetask: {A: {slurm: {cpu: 3, cpu1: 3}}}", "asks for 6 by 'slurm'; 'limits.cpus'"),
-        ('directives: ["-c 16"]', "asks for 16 by 'slurm'; 'limits.cpus'"),
-        ('slurm: {partition: other, sbatch: ["--time=5:00:00"]}', "asks for 18000 s by 'slurm'; 'limits.walltime'"),
+        (
+            "slurm: {cpu: 16, mem: 100G}",
+            "run.yaml:13:14: job 'a' asks for 16 by 'slurm.cpu'; 'limits.cpus' of",
+        ),
+        ("slurm: {mem: 100G}", "asks for 102400 MiB by 'slurm.mem'; 'limits.memory' of the site 'here' is 8 GiB"),
+        ("slurm: {mem: 0}", "asks for all memory of a node by 'slurm.mem'; 'limits.memory'"),
+        ("slurm: {tasks: 8}", "asks for 8 by 'slurm.tasks'; 'limits.cpus'"),
+        ("slurm: {nodeCount: 2, mem: 5G}", "asks for 10240 MiB by 'slurm.mem'; 'limits.memory'"),
+        ("pipetask: {A: {slurm: {cpu: 3, cpu1: 3}}}", "asks for 6 by 'slurm.cpu1'; 'limits.cpus'"),
+        ('directives: ["-c 16"]', "run.yaml:13:14: job 'a' asks for 16 by '-c 16' in 'directives'; 'limits.cpus'"),
+        (
+            'slurm: {partition: other, sbatch: ["--time=5:00:00"]}',
+            "asks for 18000 s by '--time=5:00:00' in 'slurm.",
+        ),
         ("backendOptions: --mem=100G -c2", "'limits.memory' of the site 'here' is 8 GiB"),
+        ('directives: ["--exclusive"]', "asks for all processors of its nodes by '--exclusive' in 'directives'"),
+        ("slurm: {exclusive: true}", "asks for all processors of its nodes by 'slurm.exclusive'"),
+        ("slurm: {sbatch: [--core-spec=1]}", "asks for all processors of its nodes by '--core-spec=1' in"),
+        ('directives: ["--mincpus=6"]', "asks for 6 by '--mincpus=6' in 'directives'"),
+        ('directives: ["-B 2:2:2"]', "asks for 8 by '-B 2:2:2' in 'directives'"),
+        ('directives: ["--extra-node-info 5"]', "asks for 5 by '--extra-node-info 5' in 'directives'"),
+        ('directives: ["-n 5"]', "asks for 5 by '-n 5' in 'directives'"),
+        ('directives: ["-N 2-5"]', "asks for 5 by '-N 2-5' in 'directives'"),
+        ('directives: ["-w n[1-5]"]', "asks for 5 by '-w n[1-5]' in 'directives'"),
+        ('directives: ["hetjob", "-c 5"]', "asks for 6 by '-c 5' in 'directives'"),
+        ("slurm: {nodeCount: 2, tasksPerNode: 3}", "asks for 6 by 'slurm.tasksPerNode'"),
+        ('directives: ["--threads-per-core=1", "-c 3"]', "asks for 6 by '-c 3' in 'directives'"),
+        ('directives: ["--hint=nomultithread", "-c 3"]', "asks for 6 by '-c 3' in 'directives'"),
+        ('directives: ["--mem-per-cpu=3G", "-c 3"]', "asks for 9216 MiB by '-c 3' in 'directives'"),
+        ("slurm: {memPerCpu: 9G}", "asks for 9216 MiB by 'slurm.memPerCpu'"),
+        ('directives: ["--mem-per-gpu=5G", "--gres=gpu:2"]', "asks for 10240 MiB by '--gres=gpu:2' in 'directives'"),
+        ('directives: ["--cpus-per-gpu=3 --gpus=2"]', "asks for 6 by '--cpus-per-gpu=3 --gpus=2' in 'directives'"),
+        ('directives: ["--mem-per-c=9G"]', "asks for 9216 MiB by '--mem-per-c=9G' in 'directives'"),
+        ('directives: ["-t UNLIMITED"]', "asks for no time limit by '-t UNLIMITED' in 'directives'"),
         ("requestWalltime: 3h", "the nearest, 'main', lacks walltime (3:00:00 asked, 2:00:00 there)"),
         ("slurm: {nodeCount: 3}", "the nearest, 'main', lacks nodes (3 asked, 2 there)"),
         (
@@ -77,30 +102,54 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
 @pytest.mark.parametrize(
     ("service", "more", "words"),
     [
-        ("htcondor", "profile: {condor: {request_cpus: 16}}", "asks for 16 by 'htcondor'; 'limits.cpus'"),
-        ("htcondor", "profile: {condor: {request_memory: 9000}}", "asks for 9000 MiB by 'htcondor'; 'limits.memory'"),
-        ("htcondor", 'directives: ["request_memory = 9 GB"]', "asks for 9216 MiB by 'htcondor'; 'limits.memory'"),
+        (
+            "htcondor",
+            "profile: {condor: {request_cpus: 16}}",
+            "13:34: job 'a' asks for 16 by 'profile.condor.re",
+        ),
+        (
+            "htcondor",
+            "profile: {condor: {request_memory: 9000}}",
+            "asks for 9000 MiB by 'profile.condor.req",
+        ),
+        (
+            "htcondor",
+            'directives: ["request_memory = 9 GB"]',
+            "asks for 9216 MiB by 'request_memory = 9 GB' in",
+        ),
         (
             "htcondor",
             "requestMemory: 9000\nprofile: {condor: {request_memory: MY.RequestMemory}}",
             "asks for 9000 MiB by 'requestMemory'; 'limits.memory'",
         ),
         ("lsf", "requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
-        ("lsf", 'bsub: ["-n 16"]', "asks for 16 by 'lsf'; 'limits.cpus'"),
+        ("lsf", 'bsub: ["-n 16"]', "run.yaml:13:8: job 'a' asks for 16 by '-n 16' in 'directives'; 'limits.cpus'"),
         (
             "lsf",
             'lsf: {bsub: ["-M 100GB"]}',
-            "asks for 102400 MiB by 'lsf'; 'limits.memory' of the site 'here' is 8 GiB",
+            "asks for 102400 MiB by '-M 100GB' in 'lsf.bsub'; 'limits.memory' of the site 'here' is 8 GiB",
         ),
-        ("lsf", 'directives: ["-W 5:00", "-q other"]', "asks for 18000 s by 'lsf'; 'limits.walltime'"),
+        (
+            "lsf",
+            'directives: ["-W 5:00", "-q other"]',
+            "asks for 18000 s by '-W 5:00' in 'directives'",
+        ),
         ("lsf", "requestWalltime: 3h", "the nearest, 'main', lacks walltime (3:00:00 asked, 2:00:00 there)"),
         ("lsf", 'bsub: ["-nnodes 3"]', "the nearest, 'main', lacks nodes (3 asked, 2 there)"),
         ("lsf", "queue: debug\nrequestWalltime: 1h", "does not hold it: the nearest, 'debug', lacks walltime"),
         ("sge", "requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
-        ("sge", 'directives: ["-pe smp 2-16"]', "asks for 16 by 'sge'; 'limits.cpus'"),
-        ("sge", 'directives: ["-pe smp 4", "-l h_vmem=3G"]', "asks for 12288 MiB by 'sge'; 'limits.memory'"),
-        ("sge", 'sge: {hard: "-l h_vmem=100G"}', "asks for 102400 MiB by 'sge'; 'limits.memory'"),
-        ("sge", "requestResources: {h_rt: 18000}\nqueue: other", "asks for 18000 s by 'sge'; 'limits.walltime'"),
+        ("sge", 'directives: ["-pe smp 2-16"]', "asks for 16 by '-pe smp 2-16' in 'directives'; 'limits.cpus'"),
+        (
+            "sge",
+            'directives: ["-pe smp 4", "-l h_vmem=3G"]',
+            "asks for 12288 MiB by '-l h_vmem=3G' in",
+        ),
+        ("sge", 'sge: {hard: "-l h_vmem=100G"}', "asks for 102400 MiB by 'sge.hard'; 'limits.memory'"),
+        (
+            "sge",
+            "requestResources: {h_rt: 18000}\nqueue: other",
+            "asks for 18000 s by 'requestResources'",
+        ),
         (
             "sge",
             'directives: ["-l h_rt=3:00:00"]',
@@ -127,3 +176,72 @@ def test_what_a_site_does_not_allow_is_refused_on_every_dialect(service: str, mo
 )
 def test_what_a_site_allows_is_prepared_on_every_dialect(service: str, more: str) -> None:
     prepare(more, service)
+
+
+PILOTS = "packing: pilot\n"
+
+
+@pytest.mark.parametrize(
+    ("service", "more", "words"),
+    [
+        (
+            "slurm",
+            f"{PILOTS}pilot: {{cpus: 5}}",
+            "run.yaml:14:15: each pilot asks for 5 by 'pilot.cpus';",
+        ),
+        ("slurm", f"{PILOTS}pilot: {{memory: 8 GiB}}", "asks for 8448 MiB by 'pilot.memory'; 'limits.memory'"),
+        ("slurm", f"{PILOTS}pilot: {{walltime: 5h}}", "each pilot asks for 18000 s by 'pilot.walltime'"),
+        ("slurm", f"{PILOTS}pilot: {{cpus: 2, nodes: 3, memory: 1}}", "each pilot asks for 6 by 'pilot.cpus'"),
+        (
+            "slurm",
+            f"{PILOTS}slurm: {{exclusive: true}}",
+            "asks for all processors of its nodes by 'slurm.excl",
+        ),
+        (
+            "slurm",
+            f"{PILOTS}directives: [--mincpus=5]",
+            "14:14: each pilot asks for 5 by '--mincpus=5' in 'di",
+        ),
+        ("sge", f"{PILOTS}pilot: {{cpus: 5}}", "each pilot asks for 5 by 'pilot.cpus'; 'limits.cpus'"),
+        ("lsf", f"{PILOTS}pilot: {{walltime: 5h}}", "each pilot asks for 18000 s by 'pilot.walltime'"),
+        ("slurm", "slurm: {engineAs: job, engineJob: {cpu: 5}}", "run.yaml:13:41: the engine asks for 5 by 'slurm.eng"),
+        ("slurm", "slurm: {engineAs: job, engineJob: {mem: 9G}}", "asks for 9216 MiB by 'slurm.engineJob.mem'"),
+        ("slurm", "slurm: {engineAs: job, engineJob: {time: 5h}}", "asks for 18000 s by 'slurm.engineJob.time'"),
+        (
+            "slurm",
+            "slurm: {engineAs: job, engineJob: {exclusive: true}}",
+            "the engine asks for all processors of its",
+        ),
+        ("slurm", "slurm: {mode: native, engineJob: {cpu: 5}}", "the engine asks for 5 by 'slurm.engineJob.cpu'"),
+        ("sge", "sge: {engineAs: job, engineJob: {time: 5h}}", "the engine asks for 18000 s by 'sge.engineJob.time'"),
+        ("lsf", "lsf: {engineAs: job, engineJob: {time: 5h}}", "the engine asks for 18000 s by 'lsf.engineJob.time'"),
+    ],
+)
+def test_what_a_service_submits_for_itself_keeps_to_the_ceilings(service: str, more: str, words: str) -> None:
+    with pytest.raises(LongshoreError) as caught:
+        prepare(more, service)
+    assert any(words in f"{each.origin}: {each.message}" for each in caught.value.details)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f"{PILOTS}pilot: {{count: 40}}",
+        f"{PILOTS}pilot: {{cpus: 4, memory: 7 GiB, walltime: 4h}}",
+        "slurm: {engineAs: job}",
+        'directives: ["--exclusive=user"]',
+        'directives: ["-c 2 --threads-per-core=1"]',
+    ],
+)
+def test_what_keeps_to_the_ceilings_is_prepared(more: str) -> None:
+    prepare(more)
+
+
+def test_a_whole_node_is_as_large_as_the_table_of_the_site_says() -> None:
+    table = "partitions: [{{name: main, cpus: {}}}]\nslurm: {{exclusive: true}}"
+    site = SITE.partition("        partitions:")[0] + "        "
+    Path("run.yaml").write_text(f"{dedent(site).format(service='slurm').rstrip()}\n{table.format(4)}\n", "utf-8")
+    run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+    Path("run.yaml").write_text(f"{dedent(site).format(service='slurm').rstrip()}\n{table.format(8)}\n", "utf-8")
+    with pytest.raises(LongshoreError, match=r"asks for a whole node of 8 processors by 'slurm\.exclusive'"):
+        run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())

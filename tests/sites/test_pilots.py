@@ -28,11 +28,6 @@ def test_every_key_is_read() -> None:
     }
 
 
-def test_memory_follows_the_processors() -> None:
-    assert pilot("{cpus: 3}") == {"cpus": 3, "memory_b": 3 * 2048 * MIB}
-    assert pilot("{cpus: 3, memory: null}")["memory_b"] == 3 * 2048 * MIB
-
-
 @pytest.mark.parametrize("text", ["{}", "null", "{cpus: null}"])
 def test_nothing_is_written(text: str) -> None:
     assert pilot(text) == {}

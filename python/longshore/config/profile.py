@@ -74,7 +74,7 @@ class ServiceSettings(msgspec.Struct, frozen=True):
         `CONTAINER`, and single values and further maps under their keys.
         single values and further maps under their keys.
     origins
-        Origin of each of them, by the same keys.
+        Origin of each of them, by the same keys; that of an item by its path: ``directives.0``, ``engineJob.cpu``.
     """
 
     values: SettingValues
@@ -101,12 +101,12 @@ def gather_service_settings(
     for _, section in sections:
         for key, below in _map_under(section, keys.map):
             values[key] = _interpolate(f"{keys.map}.{key}", below, interpolate)
-            origins[key] = below.origin
+            origins |= _item_origins(key, below)
         for name in keys.maps:
             for key, below in _map_under(section, name):
                 maps[name][key] = _interpolate(f"{name}.{key}", below, interpolate)
                 values[name] = maps[name]
-                origins[name] = below.origin
+                origins |= {name: below.origin, f"{name}.{key}": below.origin}
         for key in keys.keys:
             if key in section:
                 values[key] = _interpolate(key, section[key], interpolate)
@@ -117,6 +117,12 @@ def gather_service_settings(
     if container := _read_container(sections, interpolate, origins):
         values[CONTAINER] = container
     return ServiceSettings(values, origins)
+
+
+def _item_origins(key: str, node: Node) -> dict[str, Origin]:
+    """Return the origins of a value and of its items, by their paths."""
+    items = enumerate(node.value) if isinstance(node.value, list) else map_items(node).items()
+    return {key: node.origin, **{f"{key}.{name}": item.origin for name, item in items}}
 
 
 def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
@@ -166,8 +172,8 @@ def _gather_directives(
     origins: dict[str, Origin],
 ) -> list[SettingValue] | None:
     """Raw lines of all sections; ``None`` where no section has the key."""
-    found: list[SettingValue] | None = None
-    site_lines: dict[str, list[SettingValue]] = {}
+    found: list[tuple[SettingValue, Origin]] | None = None
+    site_lines: dict[str, list[tuple[SettingValue, Origin]]] = {}
     for name, section in sections:
         for key in keys.lines:
             node = section.get(key)
@@ -181,10 +187,14 @@ def _gather_directives(
                 found = [line for lines in site_lines.values() for line in lines]
             else:
                 found = [] if node.value is None else [*(found or ()), *new_lines]
-    return found
+    if found is None:
+        return None
+    origins |= {f"{DIRECTIVES_KEY}.{number}": origin for number, (_, origin) in enumerate(found)}
+    return [line for line, _ in found]
 
 
-def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[SettingValue]:
+def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[tuple[SettingValue, Origin]]:
+    """Interpolate lines, each with its origin."""
     if node.value is None:
         return []
     nodes = node.value if isinstance(node.value, list) else [node]
@@ -195,7 +205,7 @@ def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[S
                 origin=each.origin,
                 hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
             )
-    return [_interpolate(key, each, interpolate) for each in nodes]
+    return [(_interpolate(key, each, interpolate), each.origin) for each in nodes]
 
 
 def _read_container(

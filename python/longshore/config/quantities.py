@@ -124,7 +124,9 @@ def parse_walltime(value: YamlValue, key: str, origin: Origin | None = None) -> 
 
 
 def format_walltime(seconds: float) -> str:
-    """Return a time span as `parse_walltime` reads it, in hours, minutes and seconds."""
+    """Return a time span as `parse_walltime` reads it, in hours, minutes and seconds; one without an end in words."""
+    if seconds == math.inf:
+        return "no limit"
     minutes, second = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
 

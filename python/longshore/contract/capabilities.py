@@ -13,6 +13,8 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
+
 from longshore.contract.service import (
     CancelOutcome,
     Context,
@@ -361,6 +363,36 @@ class BackendOptions(ABC):
         """
 
 
+class OwnJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a service submits for a run beside the jobs of its workflow, such as a pilot.
+
+    Attributes
+    ----------
+    name
+        What it is, for messages.
+    section
+        Path of the map of the configuration that describes it, with dots; its keys are those of the job.
+    components
+        What each component of it asks for.
+    """
+
+    name: str
+    section: str
+    components: Sequence[Allocation]
+
+
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
+    """Two settings of one job that cannot both hold.
+
+    Each is the path of a key below the job's settings for its service, such as ``cpu`` or ``directives.1``. `why` tells
+    what is wrong, in words that follow the two.
+    """
+
+    first: str
+    second: str
+    why: str
+
+
 class AllocationReader(ABC):
     """Counts requests that jobs write in the workload manager's own words, for the limits of a site."""
 
@@ -375,6 +407,20 @@ class AllocationReader(ABC):
         settings
             The executor's settings: those of the run and its site.
         """
+
+    def own_jobs(self, settings: Mapping[str, Any]) -> Iterator[OwnJob]:
+        """Return what the service submits for a run beside its jobs, by the executor's settings. Pure.
+
+        By default, it submits nothing of its own.
+        """
+        return iter(())
+
+    def contradictions(self, job: JobSettings, settings: Mapping[str, Any]) -> Iterator[Contradiction]:
+        """Return the settings of a job that cannot both hold, beside those that `check` finds. Pure.
+
+        By default, there are none. The parameters are those of `allocations`.
+        """
+        return iter(())
 
 
 LOAD_NAMES: Final = frozenset({"cpus_total", "cpus_free", "cpus_waiting", "nodes_total", "nodes_free"})

@@ -76,12 +76,14 @@ class NodeGroup(msgspec.Struct, frozen=True, kw_only=True):
     `names` are expressions for their names, such as ``n[1-4]``; `partition` is empty where all partitions share the
     nodes. `memory_b` and `disk_b` are ``None`` where the cluster does not report them, as of a host that is away, and
     `resources` lacks what it does not report.
+    `threads` is the number of processors of a core, ``None`` where it is not known.
     """
 
     partition: str = ""
     count: int = 1
     names: tuple[str, ...] = ()
     cpus: int
+    threads: int | None = None
     memory_b: int | None = None
     disk_b: int | None = None
     resources: Mapping[str, int] = msgspec.field(default_factory=dict)

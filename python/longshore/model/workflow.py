@@ -85,6 +85,24 @@ def round_up(amount: int) -> int:
 
 WHOLE_NODE_B: Final = 2**63 - 1
 """Memory of a job that asks for all memory of its nodes."""
+WHOLE_NODE_CPUS: Final = 2**31 - 1
+"""Processors of a job that asks for whole nodes whose size is not known."""
+SURELY_THREADS: Final = 2
+"""Processors of a core where nobody says how many it has: nearly all cores have one or two."""
+
+
+class NodeSize(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node of those that a job may get has; ``None`` for what is not known.
+
+    `threads` is the number of processors of a core.
+    """
+
+    cpus: int | None = None
+    memory_b: int | None = None
+    threads: int | None = None
+
+
+UNKNOWN_SIZE: Final = NodeSize()
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,12 +110,20 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    nodes
-        Least number of nodes; ``None`` for as many as the tasks need.
+    nodes, most_nodes
+        Least number of nodes; ``None`` for as many as the tasks need. Most nodes, where that is another number.
     tasks, cpus_per_task
         Number of tasks, and logical processors of each.
+    least_cpus
+        Least number of processors on each node.
+    whole_nodes
+        Whether it has its nodes to itself, with all their processors.
+    threads_per_core
+        Number of processors of a core that it uses, where it has whole cores; ``None`` where it says nothing of them.
     memory_b, disk_b, resources
         Bytes, and amount per name, on each node.
+    memory_per_cpu_b
+        Bytes for each of its processors, from which those on each node follow.
     walltime_s
         Seconds.
     features
@@ -115,9 +141,14 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     nodes: int | None = None
+    most_nodes: int | None = None
     tasks: int = 1
     cpus_per_task: int = 1
+    least_cpus: int = 0
+    whole_nodes: bool = False
+    threads_per_core: int | None = None
     memory_b: int | None = None
+    memory_per_cpu_b: int | None = None
     disk_b: int | None = None
     walltime_s: float | None = None
     resources: Mapping[str, int] = msgspec.field(default_factory=dict)
@@ -143,7 +174,8 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cpus_per_node(self) -> int:
         """Least number of processors on one of the nodes."""
-        return -(-self.tasks // self.nodes) * self.cpus_per_task if self.nodes else self.cpus_per_task
+        tasks = -(-self.tasks // self.nodes) if self.nodes else 1
+        return max(tasks * self.cpus_per_task, self.least_cpus)
 
     def least_nodes(self, cpus: int | None) -> int:
         """Return how many nodes it needs at least, where each has so many processors; ``None`` for any number."""
@@ -151,13 +183,35 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
             return self.nodes
         return -(-self.tasks // max(1, cpus // self.cpus_per_task)) if cpus else 1
 
+    def total(self, node: NodeSize) -> Request:
+        """Return what it takes on all of its nodes together, of which each has that size."""
+        nodes = self.most_nodes or self.nodes or (self.least_nodes(node.cpus) if self.whole_nodes else 1)
+        cpus = max(self.tasks * self.cpus_per_task, nodes * max(self.least_cpus, self.cpus_per_task))
+        taken = cpus
+        if self.threads_per_core:
+            there = max(node.threads or SURELY_THREADS, self.threads_per_core)
+            taken = -(-cpus // self.threads_per_core) * there
+        if self.whole_nodes:
+            cpus = taken = WHOLE_NODE_CPUS if node.cpus is None else max(taken, nodes * node.cpus)
+        on_node = node.memory_b if self.memory_b == WHOLE_NODE_B and node.memory_b else self.memory_b
+        memory_b = None if on_node is None else on_node * nodes
+        if self.memory_per_cpu_b:
+            # All processors of a node have their memory, those included that nobody asked for.
+            memory_b = WHOLE_NODE_B if cpus == WHOLE_NODE_CPUS else self.memory_per_cpu_b * cpus
+        return Request(
+            cpus=taken,
+            memory_b=None if memory_b is None else min(memory_b, WHOLE_NODE_B),
+            walltime_s=self.walltime_s,
+        )
 
-def total_request(components: Sequence[Allocation]) -> Request:
-    """Return what all components of a job have together, on all of their nodes."""
-    memory = [each.memory_b * (each.nodes or 1) for each in components if each.memory_b is not None]
-    walltimes = [each.walltime_s for each in components if each.walltime_s is not None]
+
+def total_request(components: Sequence[Allocation], node: NodeSize = UNKNOWN_SIZE) -> Request:
+    """Return what all components of a job have together, on all of their nodes, of which each has that size."""
+    totals = [each.total(node) for each in components]
+    memory = [each.memory_b for each in totals if each.memory_b is not None]
+    walltimes = [each.walltime_s for each in totals if each.walltime_s is not None]
     return Request(
-        cpus=sum(each.tasks * each.cpus_per_task for each in components),
+        cpus=min(sum(each.cpus for each in totals), WHOLE_NODE_CPUS),
         memory_b=min(sum(memory), WHOLE_NODE_B) if memory else None,
         walltime_s=max(walltimes, default=None),
     )

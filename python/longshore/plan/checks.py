@@ -37,10 +37,11 @@ from longshore.model.file_identity import FileIdentity, external_files, same_fil
 from longshore.model.tasks import ClusteredGraph, Command, Composition, File, is_remote
 from longshore.model.wording import quote_value
 from longshore.model.workflow import Job, JobSettings, Workflow
+from longshore.plan.ceilings import contradicting_settings, exceeded_site_limits
 from longshore.plan.configuration import Configuration
 from longshore.plan.lint import find_keys_unused_by_payload, find_payload_names, sort_findings
 from longshore.plan.probe import probe_jobs
-from longshore.plan.profiles import capped_memory_notes, exceeded_site_limits
+from longshore.plan.profiles import capped_memory_notes
 from longshore.plan.resolved_run import ResolvedRun, note_warnings
 from longshore.progress import Progress, note_problem
 from longshore.rundir.job_table import JobTable
@@ -645,6 +646,7 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
 def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
     # A limit has a place in a file, and so precedes what else a request exceeds.
     yield from exceeded_site_limits(run, workflow)
+    yield from contradicting_settings(run, workflow)
     yield from run.service.check(workflow, run.context)
     yield from probe_jobs(run.service, workflow.samples, run.context)
     yield from capped_memory_notes(workflow)

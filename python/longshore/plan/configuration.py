@@ -146,13 +146,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def user_origin(self, key: str, label: str) -> Origin | None:
         """Return where the user wrote a key for a label, or `None`.
 
-        ``requestResources.gpu`` stands for the map that holds it.
+        ``requestResources.gpu`` stands for the map that holds it, and ``directives.0`` for the first line of a list.
         """
-        name, _, below = key.partition(".")
+        name, *below = key.split(".")
         hit = self.config.lookup(name, self.scope(curr_pipetask=label, curr_cluster=label))
         node = hit.node if hit else None
-        if below and map_items(node):
-            node = map_items(node).get(below)
+        for part in below:
+            items = map_items(node)
+            if items:
+                node = items.get(part)
+            elif node is not None and isinstance(node.value, list) and part.isdecimal() and int(part) < len(node.value):
+                node = node.value[int(part)]
         return node.origin if node and node.origin.layer not in PACKAGED_LAYERS else None
 
     def with_top_layer(self, layer: Layer) -> Self:

@@ -21,7 +21,7 @@ from longshore.engine.policy.retry import lowered_first_memory
 from longshore.errors import ConfigError
 from longshore.graphs.declarations import PER_JOB
 from longshore.model.tasks import ClusteredGraph, ClusterMember, Composition
-from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow, total_request
+from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow
 from longshore.plan.configuration import (
     CONVERT_FROM,
     Configuration,
@@ -32,7 +32,7 @@ from longshore.plan.jobs import compile_profiles, lower_to_capacity
 from longshore.plan.resolved_run import ResolvedRun, refuse_late_functions, service_context
 from longshore.progress import Progress
 from longshore.rundir.histories import read_history
-from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
+from longshore.sites.limits import EXECUTOR_FIELDS, executor_limits, lower_to_limits
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.profile import launch_line, setup_lines, site_description
 from longshore.sites.requests import convert_to_local
@@ -261,26 +261,6 @@ def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
                 f"{(settings.request.memory_b or 0) // MIB} MiB of 'requestMemory', because 'requestMemoryMax' or "
                 "'memoryLimit' allow no more",
                 fatal=False,
-            )
-
-
-def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
-    """Yield the problems of users' requests that exceed a limit of their site."""
-    for job in workflow.samples:
-        site = job.settings.site or run.configuration.site
-        limits = run.at_site(site).resolved_site.limits
-        written = {key for _, key, _, _ in exceeded_limits(job.settings.request, limits)}
-        request = job.settings.request
-        if isinstance(run.service, AllocationReader):
-            request = total_request(run.service.allocations(job.settings, run.context.settings.get("executor", {})))
-        for name, key, asked, limit in exceeded_limits(request, limits):
-            source = key if key in written else run.service.traits.settings_key
-            yield Problem(
-                message=f"job '{job.name}' asks for {asked} by '{source}'; 'limits.{name}' of the site '{site}' is "
-                f"{limit.written} ({limit.origin})",
-                job=job.name,
-                key=source,
-                hint="Ask for less, or choose another site.",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -620,16 +621,23 @@ def _asked_lines(asked: AskedResources, request: Request) -> Iterator[str]:
 
 def _allocation_text(asked: Allocation, partition: str) -> str:
     each = " on each node" if (asked.nodes or 1) > 1 else ""
-    parts = [count_noun(asked.nodes, "node")] if asked.nodes else []
+    most = f" to {asked.most_nodes}" if asked.most_nodes else ""
+    parts = [f"{asked.nodes}{most} nodes" if most else count_noun(asked.nodes, "node")] if asked.nodes else []
+    parts += ["whole nodes"] if asked.whole_nodes else []
     cpus = count_noun(asked.cpus_per_task, "cpu")
     parts.append(f"{count_noun(asked.tasks, 'task')} of {cpus}" if asked.tasks > 1 else cpus)
-    if asked.memory_b is not None:
+    parts += [f"at least {count_noun(asked.least_cpus, 'cpu')} on each node"] if asked.least_cpus else []
+    parts += [f"{count_noun(asked.threads_per_core, 'thread')} of each core"] if asked.threads_per_core else []
+    if asked.memory_per_cpu_b:
+        parts.append(f"{format_size(asked.memory_per_cpu_b)} of memory for each cpu")
+    elif asked.memory_b is not None:
         memory = "all memory" if asked.memory_b == WHOLE_NODE_B else f"{format_size(asked.memory_b)} of memory"
         parts.append(memory + each)
     if asked.disk_b is not None:
         parts.append(f"{format_size(asked.disk_b)} of disk{each}")
     if asked.walltime_s is not None:
-        parts.append(f"{format_duration(asked.walltime_s)} of wall time")
+        is_endless = asked.walltime_s == math.inf
+        parts.append("no time limit" if is_endless else f"{format_duration(asked.walltime_s)} of wall time")
     parts += [f"{amount} of {name}{each}" for name, amount in asked.resources.items()]
     parts += [f"feature {' or '.join(sorted(words))}" for words in asked.features]
     names = asked.partitions or filter(None, (partition,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
@@ -13,7 +14,7 @@ from longshore.config.quantities import parse_count, parse_memory, parse_walltim
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import YamlValue
 from longshore.model.wording import name_all, quote_value
-from longshore.model.workflow import MIB, WHOLE_NODE_B, JobSettings, Request
+from longshore.model.workflow import MIB, WHOLE_NODE_B, WHOLE_NODE_CPUS, JobSettings, Request
 
 
 class SiteLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,4 +203,8 @@ def _with_unit(name: str, amount: float) -> str:
         return "all memory of a node"
     if name == "memory":
         return f"{amount / MIB:.0f} MiB"
+    if name == "cpus" and amount == WHOLE_NODE_CPUS:
+        return "all processors of its nodes"
+    if amount == math.inf:
+        return "no time limit"
     return f"{amount:.0f} s" if name == "walltime" else f"{amount:.0f}"

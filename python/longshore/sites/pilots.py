@@ -23,7 +23,7 @@ _LEAST_WALLTIME_S: Final = 60.0
 
 
 def read_pilot(node: Node | None) -> dict[str, float]:
-    """Read the written keys of a map ``pilot`` as fields of `PilotSettings`, and the memory that follows from them.
+    """Read the written keys of a map ``pilot`` as fields of `PilotSettings`.
 
     Raises `ConfigError` if a key is unknown or a value invalid.
     """
@@ -42,8 +42,6 @@ def read_pilot(node: Node | None) -> dict[str, float]:
         if item.value is not None:
             field, read = _READERS[name]
             found[field] = read(plain_value(item), f"pilot.{name}", item.origin)
-    if "cpus" in found and "memory_b" not in found:
-        found["memory_b"] = found["cpus"] * MEMORY_PER_CPU_B
     return found
 
 

@@ -15,7 +15,7 @@ from longshore.contract.service import Inventory, NodeGroup, PartitionState, Pro
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, count_noun, did_you_mean
-from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, Request, Workflow
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, JobSettings, NodeSize, Request, Workflow
 
 # Converts what jobs ask of another workload manager to requests of this machine, as well as that goes (pure). What this
 # machine does not have is left out, and what exceeds it is lowered. Such jobs run one at a time.
@@ -187,6 +187,45 @@ def _number(amount: float) -> str:
 
 def _mebibytes(amount: float) -> str:
     return f"{amount / MIB:.0f} MiB"
+
+
+def at_site(asked: Allocation, settings: Mapping[str, object], row: PartitionRow | None) -> Allocation:
+    """Return what a job asks for with what its site gives: a partition, an account and a QOS."""
+    queue = row["name"] if row else settings.get("queue")
+    account = (row.get("account") if row else "") or settings.get("account")
+    qos = (row.get("qos") if row else "") or settings.get("qos")
+    return msgspec.structs.replace(
+        asked,
+        partitions=asked.partitions or ((str(queue),) if queue else ()),
+        account=asked.account or str(account or ""),
+        qos=asked.qos or ((str(qos),) if qos else ()),
+    )
+
+
+def find_node_size(
+    asked: Allocation, rows: Sequence[PartitionRow], inventory: Inventory | None, capacity: Mapping[str, int] | None
+) -> NodeSize:
+    """Return the size of the largest node that a job may get, by what the cluster answers, else by the site's table.
+
+    `asked` has the partition that its site gives it. `capacity` is that of the largest node of the cluster.
+    """
+    known = () if inventory is None else inventory.nodes or ()
+    if known and inventory is not None:
+        names = {each.name for each in _usable_partitions(asked, inventory)}
+        groups = [each for each in known if not names or each.partition in ("", *names)] or known
+        threads = [each.threads for each in groups if each.threads]
+        memory = [each.memory_b for each in groups if each.memory_b]
+        return NodeSize(
+            cpus=max(each.cpus for each in groups),
+            memory_b=max(memory) if len(memory) == len(groups) else None,
+            threads=max(threads, default=None),
+        )
+    named = [row for row in rows if not asked.partitions or row["name"] in asked.partitions]
+    written = [row["cpus"] for row in named if row.get("cpus")]
+    if written and len(written) == len(named):
+        sizes = [parse_memory(row["memory"], "partitions.memory") for row in named if row.get("memory") is not None]
+        return NodeSize(cpus=max(written), memory_b=max(sizes) if len(sizes) == len(named) else None)
+    return NodeSize(cpus=(capacity or {}).get("cpus"), memory_b=(capacity or {}).get("memory"))
 
 
 # Finds what a cluster does not have of what a job asks, by the cluster's inventory (pure).

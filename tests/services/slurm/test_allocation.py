@@ -31,7 +31,7 @@ def asked(own: Mapping[str, Any], request: Request | None = None, **site: Any) -
         ({}, Allocation()),
         ({"cpu": 16, "mem": "100G"}, Allocation(cpus_per_task=16, memory_b=100 * GIB)),
         ({"mem": 0}, Allocation(memory_b=WHOLE_NODE_B)),
-        ({"nodeCount": "2-4", "tasksPerNode": 3}, Allocation(nodes=2, tasks=6)),
+        ({"nodeCount": "2-4", "tasksPerNode": 3}, Allocation(nodes=2, most_nodes=4, tasks=6, least_cpus=3)),
         ({"tasks": 7, "tasksPerNode": 2}, Allocation(nodes=4, tasks=7)),
         ({"nodeCount": 2}, Allocation(nodes=2, tasks=2)),
         ({"gres": "gpu:a100:2,nvme"}, Allocation(resources={"gpus": 2, "nvme": 1})),
@@ -43,7 +43,7 @@ def asked(own: Mapping[str, Any], request: Request | None = None, **site: Any) -
         ),
         (
             {"directives": ["--mem-per-cpu 2G"], "cpu": 4, "tasks": 3},
-            Allocation(tasks=3, cpus_per_task=4, memory_b=24 * GIB),
+            Allocation(tasks=3, cpus_per_task=4, memory_b=24 * GIB, memory_per_cpu_b=2 * GIB),
         ),
         ({"directives": ["-c4", "--gpus-per-node=v100:2 # two"]}, Allocation(cpus_per_task=4, resources={"gpus": 2})),
         ({"cpu": 8, "directives": ["--cpus-per-task=2"]}, Allocation(cpus_per_task=2)),
@@ -94,3 +94,31 @@ def test_a_row_is_chosen_with_all_that_the_map_asks_for() -> None:
 def test_a_job_that_no_row_holds_gets_no_script(own: Mapping[str, Any]) -> None:
     with pytest.raises(ConfigError, match="lacks"):
         script(own, site={"partitions": ROWS})
+
+
+@pytest.mark.parametrize(
+    ("own", "kept", "left_out"),
+    [
+        ({"directives": ["--mem-per-cpu=150"]}, "--mem-per-cpu=150", "--mem="),
+        ({"sbatch": ["--mem-per-gpu 150"]}, "--mem-per-gpu 150", "--mem="),
+        ({"directives": ["--mem-per-c=150"]}, "--mem-per-c=150", "--mem="),
+        ({"memPerCpu": "150"}, "--mem-per-cpu=150", "--mem="),
+        ({"memPerGpu": "150"}, "--mem-per-gpu=150", "--mem="),
+        ({"memPerCpu": "150", "directives": ["--mem=1G"]}, "--mem=1G", "--mem-per-cpu"),
+        ({"directives": ["--cpus-per-gpu=2", "-G 1"]}, "--cpus-per-gpu=2", "--cpus-per-task"),
+        ({"exclusive": True, "directives": ["-s"]}, "-s", "--exclusive"),
+        ({"directives": ["-c 2"]}, "--mem=200M", "--mem-per"),
+    ],
+)
+def test_a_raw_option_replaces_what_sbatch_does_not_take_beside_it(
+    own: Mapping[str, Any], kept: str, left_out: str
+) -> None:
+    text = " ".join(directives(script(own, request=Request(cpus=3, memory_b=200 * MIB))))
+    assert kept in text
+    assert left_out not in text
+
+
+def test_raw_gpus_replace_those_of_the_request() -> None:
+    own, request = {"directives": ["--gpus-per-node=2"]}, Request(resources={"gpus": 1, "nvme": 1})
+    assert "--gres=nvme:1" in directives(script(own, request=request))
+    assert asked(own, request)[0].resources == {"nvme": 1, "gpus": 2}

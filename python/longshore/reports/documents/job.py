@@ -270,12 +270,22 @@ class AllocationEntry(DocumentEntry, frozen=True):
 
     nodes: Ordinal | None
     """Least number of nodes; null for as many as the tasks need."""
+    most_nodes: Ordinal | None
+    """Most nodes, where that is another number."""
     tasks: Ordinal
     """Number of tasks."""
     cpus_per_task: Ordinal
     """Number of logical processors of each task."""
+    least_cpus: Count
+    """Least number of processors on each node; 0 for what the tasks need."""
+    whole_nodes: bool
+    """Whether the job has its nodes to itself, with all their processors."""
+    threads_per_core: Ordinal | None
+    """Number of processors of a core that the job uses, where it has whole cores."""
     memory_b: Count | None
     """Memory on each node in bytes; 9223372036854775807 for all memory of the node."""
+    memory_per_cpu_b: Count | None
+    """Memory for each processor in bytes, from which that on each node follows."""
     disk_b: Count | None
     """Disk on each node in bytes."""
     walltime_s: Seconds | None

@@ -28,7 +28,14 @@ from longshore.services.batch.settings import (
     wants_fence,
     wants_native,
 )
-from longshore.sites.requests import CPUS, NoPartitionError, PartitionRow, choose_partition, find_unmet_requests
+from longshore.sites.requests import (
+    CPUS,
+    NoPartitionError,
+    PartitionRow,
+    at_site,
+    choose_partition,
+    find_unmet_requests,
+)
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -242,19 +249,6 @@ def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, servi
             found += _check_inventory(job, at_site(each, settings, row), inventory, service_key)
     # `check_packing` reports those of pilots.
     return found or [each for each in ctx.probe.problems if each.key != PILOT_NODES]
-
-
-def at_site(asked: Allocation, settings: Mapping[str, Any], row: PartitionRow | None) -> Allocation:
-    """Return what a job asks for with what its site gives: a partition, an account and a QOS."""
-    queue = row["name"] if row else settings.get("queue")
-    account = (row.get("account") if row else "") or settings.get("account")
-    qos = (row.get("qos") if row else "") or settings.get("qos")
-    return msgspec.structs.replace(
-        asked,
-        partitions=asked.partitions or ((str(queue),) if queue else ()),
-        account=asked.account or str(account or ""),
-        qos=asked.qos or ((str(qos),) if qos else ()),
-    )
 
 
 def _check_inventory(job: Job, asked: Allocation, inventory: Inventory, service_key: str) -> Iterator[Problem]:

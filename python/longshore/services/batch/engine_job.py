@@ -6,7 +6,8 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final
+from types import MappingProxyType
+from typing import Final, cast
 
 import msgspec
 
@@ -58,10 +59,13 @@ def wants_engine_job(service: str, settings: Mapping[str, object]) -> bool:
     return True
 
 
-def engine_request(service: str, own: Mapping[str, YamlValue]) -> tuple[Request, dict[str, YamlValue]]:
+def engine_request(
+    service: str, own: Mapping[str, YamlValue], ceilings: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Request, dict[str, YamlValue]]:
     """Return the engine's request (``time``), and the settings of its job in the service's words.
 
-    Raises `ConfigError` when they are invalid.
+    Its memory is no larger than the site's ceilings allow (`longshore.sites.limits.job_ceilings`): nobody asked for
+    it. Raises `ConfigError` when the settings are invalid.
     """
     options = own.get("engineJob") or {}
     if not isinstance(options, Mapping):
@@ -71,7 +75,16 @@ def engine_request(service: str, own: Mapping[str, YamlValue]) -> tuple[Request,
     job_settings = {name: value for name, value in options.items() if name != "time"}
     span = options.get("time")
     limit = None if span is None else parse_walltime(span, f"{service}.engineJob.time")
-    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), job_settings
+    return Request(
+        cpus=1, memory_b=int(min(_MEMORY_B, ceilings.get("memory", _MEMORY_B))), walltime_s=limit
+    ), job_settings
+
+
+def engine_batch(dialect: Dialect, settings: Mapping[str, object], run_token: str) -> Batch:
+    """Return the batch of the engine's job, without members; raises `ConfigError` when the settings are invalid."""
+    ceilings = cast("Mapping[str, float]", settings.get("ceilings") or {})
+    request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings), ceilings)
+    return Batch(id="0", tag=f"{run_token}-engine", request=request, members=(), settings=job_settings)
 
 
 def engine_script(
@@ -91,14 +104,14 @@ def engine_script(
     """
     before, line = lives(run.journal), " ".join(map(shlex.quote, command))
     life = life_path(run.journal, before[-1][0] + 1 if before else 1)
-    request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings))
+    batch = engine_batch(dialect, settings, run_token)
     return engine_text(
         dialect,
         run,
         settings,
         template,
-        Batch(id="0", tag=f"{run_token}-engine", request=request, members=(), settings=job_settings),
-        warning_s=_WARNING_S if request.walltime_s else 0,
+        batch,
+        warning_s=_WARNING_S if batch.request.walltime_s else 0,
         by=by,
         command=line,
         body=_ENGINE_BODY.format(by=by, life=shlex.quote(str(life)), command=line),

@@ -127,6 +127,16 @@ def job_spec(
     return JobSpec(batch=batch, own=own, raw=raw, facts=facts)
 
 
+def engine_spec(dialect: Dialect, batch: Batch, settings: Mapping[str, object]) -> JobSpec:
+    """Return what the job of the engine asks for, without names and files.
+
+    `batch` has its request, and its settings in the service's words. Raises `ConfigError` when a setting is invalid.
+    """
+    site = dialect.normalize(own_map(dialect.name, settings))
+    kept = {key: value for key, value in site.items() if key in dialect.engine_keys}
+    return job_spec(dialect, batch, {dialect.name: kept, "directives": settings.get("directives")})
+
+
 def engine_text(
     dialect: Dialect,
     run: RunPaths,
@@ -148,8 +158,7 @@ def engine_text(
             f"'{dialect.name}.engineAs: job' is not possible: {dialect.title} cannot run an engine as a job"
         )
     site = dialect.normalize(own_map(dialect.name, settings))
-    kept = {key: value for key, value in site.items() if key in dialect.engine_keys}
-    asked = job_spec(dialect, batch, {dialect.name: kept, "directives": settings.get("directives")})
+    asked = engine_spec(dialect, batch, settings)
     job = msgspec.structs.replace(
         asked,
         defaults=site_defaults(settings),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.contract.capabilities import AllocationReader, JobProbe, PartialJournal, Recoverable
+from longshore.contract.capabilities import AllocationReader, JobProbe, OwnJob, PartialJournal, Recoverable
 from longshore.contract.executor import Executor
 from longshore.contract.service import (
     CancelOutcome,
@@ -53,14 +54,14 @@ from longshore.services.batch.check import (
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.dialect import DependencyDialect, Dialect, Question
 from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.batch.engine_job import EngineJob, wants_engine_job
+from longshore.services.batch.engine_job import EngineJob, engine_batch, wants_engine_job
 from longshore.services.batch.executor.executor import BatchExecutor
 from longshore.services.batch.jobs import QueuePhase
 from longshore.services.batch.native.native_run import NativeRun
-from longshore.services.batch.pilots.setup import check_packing, pilots_executor
+from longshore.services.batch.pilots.setup import check_packing, pilot_allocations, pilots_executor
 from longshore.services.batch.ping import ping
 from longshore.services.batch.records import BATCH_TEMPLATE
-from longshore.services.batch.script_writer import job_spec
+from longshore.services.batch.script_writer import engine_spec, job_spec
 from longshore.services.batch.settings import own_map, wants_native
 from longshore.sites.requests import Unmet
 from longshore.system.host import Clock, host_name, user_name
@@ -119,6 +120,22 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
             return dialect.allocations(job_spec(dialect, batch_of(job), settings))
         except ConfigError:
             return (Allocation.of_request(job.request),)
+
+    def own_jobs(self, settings: Mapping[str, Any]) -> Iterator[OwnJob]:
+        """Return each pilot, and the job of the engine or the one that collects a run's outcome.
+
+        Of invalid settings, which `check` tells, there is nothing.
+        """
+        with suppress(ConfigError):
+            if (pilots := pilot_allocations(self.dialect, settings)) is not None:
+                yield pilots
+        with suppress(ConfigError):
+            if wants_engine_job(self.name, settings) or wants_native(self.name, settings):
+                dialect = self.dialect(own_map(self.name, settings))
+                batch = engine_batch(dialect, settings, "longshore-0")
+                asked = dialect.allocations(engine_spec(dialect, batch, settings))
+                # The script of an engine has one component.
+                yield OwnJob(name="the engine", section=f"{self.name}.engineJob", components=asked[:1])
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor; with settings of pilots, it runs jobs in pilots where they want that and fit."""

@@ -13,7 +13,7 @@ from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Qu
 from longshore.services.batch.jobs import ClusterFacts
 
 _NONE: Final = frozenset({"(null)", "N/A", ""})
-NODE_FORMAT: Final = "%R|%c|%m|%d|%G|%f|%D|%N"
+NODE_FORMAT: Final = "%R|%c|%m|%d|%G|%f|%D|%N|%Z"
 """Format of ``sinfo``: a line per partition and kind of nodes, with their number and names."""
 
 
@@ -22,7 +22,7 @@ def parse_nodes(text: str) -> tuple[NodeGroup, ...]:
     found = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) != 8:
+        if len(fields) not in (8, 9):
             continue
         cpus, memory, disk = (parse_number(field) for field in fields[1:4])
         if not cpus or not memory:
@@ -33,6 +33,7 @@ def parse_nodes(text: str) -> tuple[NodeGroup, ...]:
                 count=parse_number(fields[6]) or 1,
                 names=(fields[7],),
                 cpus=cpus,
+                threads=parse_number(fields[8]) if fields[8:] else None,
                 memory_b=memory * MIB,
                 disk_b=None if disk is None else disk * MIB,
                 resources=_parse_gres(fields[4]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias, TypeVar
 
@@ -26,10 +26,11 @@ from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.batch.script import JobSpec, to_list
 from longshore.services.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.services.slurm.cluster import parse_time_limit
+from longshore.sites.requests import expand_hosts
 
 COMPONENT_NAMES: Final = (
-    *("cpu", "excludes", "features", "gres", "mem", "nodeCount", "nodes", "partition", "qos", "reserv", "tasks"),
-    *("tasksPerNode", "tmp", "wckey"),
+    *("cpu", "excludes", "features", "gres", "mem", "memPerCpu", "memPerGpu", "nodeCount", "nodes", "partition", "qos"),
+    *("reserv", "tasks", "tasksPerNode", "tmp", "wckey"),
 )
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
 JOB_NAMES: Final = (
@@ -39,6 +40,14 @@ JOB_NAMES: Final = (
 """Names that apply to the whole job, not to a component."""
 SITE_NAMES: Final = ("clusters", "config", "diskGres", "lib_slurm", "nice_factor", "time_origin", "use_nice")
 """Names that configure access to the cluster, not jobs, beside those of the kit."""
+EXCLUSIVE_OPTIONS: Final = (
+    frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
+    frozenset({"cpus-per-task", "cpus-per-gpu"}),
+    frozenset({"exclusive", "oversubscribe"}),
+)
+"""Long names of options of which a job can have only one: sbatch refuses two of them, or forgets the first."""
+_GPU_OPTIONS: Final = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
+"""Options that say the number of gpus, as an item of ``--gres`` does."""
 ESSENTIAL_OPTIONS: Final = frozenset({"array", "job-name", "output"})
 """Options without which a job could not be found again, or would be another."""
 SPELLINGS: Final = {
@@ -73,6 +82,8 @@ class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     ntasks_per_node: str | None = None
     cpus_per_task: str | None = None
     mem: str | None = None
+    mem_per_cpu: str | None = None
+    mem_per_gpu: str | None = None
     tmp: str | None = None
     time: str | None = None
     gres: str | None = None
@@ -92,10 +103,22 @@ class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return tuple((name, None if value is True else value) for name, value in values if value is not None)
 
     def override(self, other: SbatchOptions) -> SbatchOptions:
-        """Return these options with those that `other` has in their place."""
-        return msgspec.structs.replace(
-            self, **{name: value for name, value in msgspec.structs.asdict(other).items() if value is not None}
-        )
+        """Return these options with those that `other` has in their place, and without what these exclude."""
+        given = {name: value for name, value in other.pairs_by_field() if value is not None}
+        return msgspec.structs.replace(self.yielding_to(name for name, _ in other.pairs()), **given)
+
+    def pairs_by_field(self) -> Iterable[tuple[str, object]]:
+        """Return the names of the fields, and their values."""
+        return msgspec.structs.asdict(self).items()
+
+    def yielding_to(self, names: Iterable[str]) -> SbatchOptions:
+        """Return these options without those that sbatch does not take beside options of such names."""
+        names = frozenset(names)
+        kept = self.without(other for group in EXCLUSIVE_OPTIONS if names & group for other in group - names)
+        if kept.gres and names & _GPU_OPTIONS:
+            others = [item for item in kept.gres.split(",") if item.partition(":")[0] != "gpu"]
+            kept = msgspec.structs.replace(kept, gres=",".join(others) or None)
+        return kept
 
     def without(self, names: Iterable[str]) -> SbatchOptions:
         """Return these options without some, which are named as in the script."""
@@ -182,6 +205,8 @@ def component_options(part: SlurmMap) -> SbatchOptions:
         cpus_per_task=_text(part.get("cpu")),
         mem=_text(part.get("mem")),
         tmp=_text(part.get("tmp")),
+        mem_per_cpu=_text(part.get("memPerCpu")),
+        mem_per_gpu=_text(part.get("memPerGpu")),
         gres=_text(part.get("gres")),
         constraint=_text(part.get("features"), "&"),
         nodelist=_text(part.get("nodes")),
@@ -217,10 +242,12 @@ def normalize_names(own: SlurmMap) -> dict[str, YamlValue]:
 def components(job: JobSpec, defaults: SbatchOptions | None = None) -> tuple[SbatchOptions, ...]:
     """Build the options of each component of a job; `defaults` are those of the site.
 
-    Raises `ConfigError` when a name is unknown, or an index is missing.
+    Raw lines win: what they exclude is left out of the first component, to which they belong. Raises `ConfigError`
+    when a name is unknown, or an index is missing.
     """
     parts = [component_options(part) for part in _split_components(job.own)]
     first = (defaults or SbatchOptions()).override(job_options(job)).override(parts[0])
+    first = first.yielding_to(raw_values(_of_components(job.raw)[0]))
     # Account and time limit apply to the whole job, not to one component.
     whole = SbatchOptions(account=first.account, time=first.time)
     omitted = omitted_options(job.own)
@@ -271,8 +298,11 @@ def _unknown(name: str) -> ConfigError:
 
 
 _Amount = TypeVar("_Amount", int, float)
+_FLAGS: Final = frozenset("hHkOQsvVW")
+"""Short options without a value: others may follow in the same word."""
 _SHORT: Final = {
     "A": "account",
+    "B": "extra-node-info",
     "c": "cpus-per-task",
     "C": "constraint",
     "G": "gpus",
@@ -281,6 +311,8 @@ _SHORT: Final = {
     "N": "nodes",
     "p": "partition",
     "q": "qos",
+    "s": "oversubscribe",
+    "S": "core-spec",
     "t": "time",
     "w": "nodelist",
 }
@@ -288,39 +320,84 @@ _SHORT: Final = {
 _NUMBER: Final = re.compile(r"\d{1,9}")
 _FEATURE: Final = re.compile(r"(?<!!)\b[A-Za-z_][\w.-]*")
 """A word in an expression over features that is not negated (sbatch(1): --constraint)."""
+_SEPARATE: Final = frozenset({"hetjob", "packjob"})
+"""Raw lines between two components of a heterogeneous job."""
+_SHARED_NODES: Final = frozenset({"user", "mcs"})
+"""Values of ``--exclusive`` with which a job has no node to itself."""
+_ONE_THREAD: Final = frozenset({"compute_bound", "memory_bound", "nomultithread"})
+"""Values of ``--hint`` with which a job uses one thread of each core."""
+_WHOLE: Final = ("core-spec", "thread-spec")
+"""Options that give a job its nodes to itself, as ``--exclusive`` does."""
 
 
 def allocations(job: JobSpec) -> tuple[Allocation, ...]:
     """Return what each component of a job asks for, by the request, the own maps and raw lines."""
     first, *others = components(job)
-    asked = allocation(first, job.batch.request, job.raw)
+    raw, *more = _of_components(job.raw)
+    asked = allocation(first, job.batch.request, raw)
     if job.own.get("diskGres") and asked.disk_b is None:
         asked = msgspec.structs.replace(asked, disk_b=job.batch.request.disk_b)
-    return (asked, *(allocation(part, job.batch.request) for part in others))
+    whole = SbatchOptions(account=first.account, time=first.time)
+    return (
+        asked,
+        *(allocation(whole, job.batch.request, lines) for lines in more),
+        *(allocation(part, job.batch.request) for part in others),
+    )
+
+
+def _of_components(raw: Iterable[str]) -> list[list[str]]:
+    """Return raw lines by the component that they are of: a line may begin another one."""
+    found: list[list[str]] = [[]]
+    for line in raw:
+        if line.strip() in _SEPARATE:
+            found.append([])
+        else:
+            found[-1].append(line)
+    return found
 
 
 def allocation(options: SbatchOptions, request: Request, raw: Iterable[str] = ()) -> Allocation:
     """Return what a component of a job asks for; `raw` are lines of options.
 
-    `request` has exact amounts where the options have them rounded up.
+    `request` has exact amounts where the options have them rounded up. How options combine was read from the answers
+    of a controller (Slurm 22.05).
     """
-    values = {name: value or "" for name, value in options.pairs()} | _raw_values(raw)
-    nodes, per_node = _number(values.get("nodes")), _number(values.get("ntasks-per-node"))
-    tasks = _number(values.get("ntasks")) or (nodes or 1) * (per_node or 1)
-    if per_node and not nodes:
-        nodes = -(-tasks // per_node)
+    values = {name: value or "" for name, value in options.pairs()}
+    for name, value in raw_values(raw).items():
+        for group in EXCLUSIVE_OPTIONS if name not in values else ():
+            values = {key: kept for key, kept in values.items() if name not in group or key not in group}
+        values[name] = value
+    nodes, most_nodes, tasks, threads = _shape(values)
     cpus = _number(values.get("cpus-per-task")) or 1
+    resources = _resources(values, nodes or 1, tasks)
+    least = _number(values.get("mincpus")) or 0
+    if most_nodes and not values.get("ntasks"):
+        # Nodes beyond the least number have as many tasks as the others.
+        least = max(least, (_number(values.get("ntasks-per-node")) or 0) * cpus)
+    if each := _number(values.get("cpus-per-gpu")):
+        least = max(least, each * resources.get("gpus", 0))
+    if tasks_per_core := _number(values.get("ntasks-per-core")):
+        threads = threads or (tasks_per_core * cpus if tasks > 1 else None)
     memory = parse_size(values.get("mem"))
-    if "mem-per-cpu" in values and (each := parse_size(values["mem-per-cpu"])):
-        memory = each * cpus * -(-tasks // (nodes or 1))
+    if "mem-per-gpu" in values and (each := parse_size(values["mem-per-gpu"])):
+        memory = each * resources.get("gpus", 1)
+    if per_cpu := parse_size(values.get("mem-per-cpu")):
+        memory = per_cpu * max(cpus * -(-tasks // (nodes or 1)), least)
+    exclusive = values.get("exclusive")
     return Allocation(
         nodes=nodes,
+        most_nodes=most_nodes,
         tasks=tasks,
         cpus_per_task=cpus,
+        least_cpus=least,
+        whole_nodes=(exclusive is not None and exclusive not in _SHARED_NODES)
+        or any(_number(values.get(name)) for name in _WHOLE),
+        threads_per_core=threads,
         memory_b=WHOLE_NODE_B if memory == 0 else _exact(memory, request.memory_b, MIB),
+        memory_per_cpu_b=per_cpu,
         disk_b=_exact(parse_size(values.get("tmp")), request.disk_b, MIB),
-        walltime_s=_exact(parse_time_limit(values.get("time")), request.walltime_s, 60),
-        resources=_resources(values),
+        walltime_s=_exact(_walltime(values.get("time")), request.walltime_s, 60),
+        resources=resources,
         features=tuple(
             frozenset(words)
             for part in re.split("[&,]", values.get("constraint", ""))
@@ -332,6 +409,37 @@ def allocation(options: SbatchOptions, request: Request, raw: Iterable[str] = ()
         licences=_licences(values.get("licenses", "")),
         hosts=tuple(filter(None, (values.get("nodelist", ""),))),
     )
+
+
+def _shape(values: Mapping[str, str]) -> tuple[int | None, int | None, int, int | None]:
+    """Return the least and the most nodes, the number of tasks, and the threads of a core that these use."""
+    least, _, most = values.get("nodes", "").partition("-")
+    nodes, most_nodes = _number(least), _number(most)
+    named = len(expand_hosts(values.get("nodelist", "")))
+    tasks, per_node = _number(values.get("ntasks")), _number(values.get("ntasks-per-node"))
+    sockets = values.get("extra-node-info", "")
+    parts = [_number(part) for part in sockets.split(":")] if sockets else []
+    threads = parts[2] if len(parts) > 2 else None
+    threads = _number(values.get("threads-per-core")) or threads
+    if _ONE_THREAD & set(values.get("hint", "").split(",")):
+        threads = 1
+    if tasks:
+        # A node without a task is not given.
+        nodes, most_nodes = (min(each, tasks) if each else None for each in (nodes, most_nodes))
+        nodes = nodes or (-(-tasks // per_node) if per_node else None)
+    else:
+        nodes = max(nodes or 0, named if named > 1 else 0) or nodes
+        tasks = (nodes or 1) * (per_node or math.prod(part or 1 for part in parts))
+        if per_node and not nodes:
+            nodes = 1
+    return nodes, most_nodes if most_nodes and most_nodes > (nodes or 1) else None, tasks, threads
+
+
+def _walltime(text: str | None) -> float | None:
+    """Return the seconds of ``--time``, where 0 is no limit."""
+    if (text or "").strip().upper() in {"0", "INFINITE", "UNLIMITED"}:
+        return math.inf
+    return parse_time_limit(text)
 
 
 def _licences(text: str) -> dict[str, int]:
@@ -357,31 +465,78 @@ def parse_size(text: str | None) -> int | None:
     return parse_amount(plain + "M" if plain.isdecimal() else plain)
 
 
-def _raw_values(lines: Iterable[str]) -> dict[str, str]:
-    """Return the values of long options in raw lines; the last of two counts."""
+def raw_values(lines: Iterable[str]) -> dict[str, str]:
+    """Return the values of long options in raw lines, in which names may be shortened; the last of two counts."""
     values: dict[str, str] = {}
     for line in lines:
-        try:
-            words = iter(shlex.split(line, comments=True))
-        except ValueError:
-            # sbatch tells what is wrong with it.
-            continue
-        for word in words:
-            if word.startswith("--"):
-                name, equals, value = word[2:].partition("=")
-            elif word.startswith("-") and word[1:2] in _SHORT:
-                name, value = _SHORT[word[1]], word[2:].removeprefix("=")
-                equals = value
-            else:
-                continue
-            if not equals and name in _WITH_VALUE:
-                value = next(words, "")
-            if name in _WITH_VALUE:
-                values[name] = value
+        for name, value in parse_line(line):
+            for group in EXCLUSIVE_OPTIONS[2:]:
+                values = {key: kept for key, kept in values.items() if name not in group or key not in group}
+            values[name] = value
     return values
 
 
-_WITH_VALUE: Final = {*_SHORT.values(), "ntasks-per-node", "mem", "mem-per-cpu", "tmp", "gres", "gpus-per-node"}
+def parse_line(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the options of a raw line that have a say in an allocation, by their long names, and their values."""
+    try:
+        words = iter(shlex.split(line, comments=True))
+    except ValueError:
+        # sbatch tells what is wrong with it.
+        return
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = _whole_name(name)
+            if not equals and name in _WITH_VALUE:
+                value = next(words, "")
+            if name in _WITH_VALUE or name in _WITHOUT_VALUE:
+                yield _SAME.get(name, name), value
+        elif word.startswith("-"):
+            yield from _short_options(word[1:], words)
+
+
+def _short_options(letters: str, words: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a word of letters, of which one without a value may have others behind it."""
+    while letters:
+        first, letters = letters[0], letters[1:]
+        name = _SHORT.get(first, "")
+        if first not in _FLAGS:
+            if name:
+                yield name, letters.removeprefix("=") or next(words, "")
+            return
+        if name:
+            yield name, ""
+
+
+def _whole_name(name: str) -> str:
+    """Return the long name of which a name is the beginning, if sbatch has just one."""
+    if name in _WITH_VALUE or name in _WITHOUT_VALUE or name in _OTHERS:
+        return name
+    found = [each for each in (*_WITH_VALUE, *_WITHOUT_VALUE, *_OTHERS) if each.startswith(name)]
+    return found[0] if len(found) == 1 else name
+
+
+_WITH_VALUE: Final = frozenset(_SHORT.values()) - {"oversubscribe"} | {
+    *("cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "hint", "mem", "mem-per-cpu", "mem-per-gpu", "mincpus"),
+    *("ntasks-per-core", "ntasks-per-node", "thread-spec", "threads-per-core", "tmp"),
+}
+_WITHOUT_VALUE: Final = frozenset({"exclusive", "oversubscribe", "share"})
+"""Options that have a value only behind a sign of equality, if at all."""
+_SAME: Final = {"share": "oversubscribe"}
+_OTHERS: Final = frozenset(
+    re.findall(
+        r"\S+",
+        "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per- "
+        "socket cpu-freq deadline delay-boot dependency distribution error exclude export export-file get-user- "
+        "env gid gpu-bind gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on- "
+        "invalid-dep license mail-type mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile "
+        "ntasks-per-gpu ntasks-per-socket open-mode output overcommit parsable power prefer priority profile "
+        "propagate quiet reboot requeue reservation segment signal sockets-per-node spread-job stepmgr switches "
+        "test-only time-min tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait-all-nodes "
+        "wckey wrap",
+    )
+)
+"""Long names that have no say in it, but with which the beginning of a name may be ambiguous."""
 
 
 def _number(text: str | None) -> int | None:
@@ -390,7 +545,7 @@ def _number(text: str | None) -> int | None:
     return int(found[0]) or None if found else None
 
 
-def _resources(values: Mapping[str, str]) -> dict[str, int]:
+def _resources(values: Mapping[str, str], nodes: int, tasks: int) -> dict[str, int]:
     """Return generic resources per node: of ``gpu:a100:2`` two gpus."""
     found: dict[str, int] = {}
     for item in filter(None, values.get("gres", "").split(",")):
@@ -398,9 +553,10 @@ def _resources(values: Mapping[str, str]) -> dict[str, int]:
         count = _number(rest[-1]) if rest else None
         name = "gpus" if name == "gpu" else name
         found[name] = found.get(name, 0) + (count or 1)
-    for option, parts in (("gpus", _number(values.get("nodes")) or 1), ("gpus-per-node", 1)):
+    for option, times, parts in (("gpus", 1, nodes), ("gpus-per-node", 1, 1), ("gpus-per-task", tasks, nodes)):
         if text := values.get(option, ""):
-            found["gpus"] = max(found.get("gpus", 0), -(-(_number(text.rpartition(":")[2]) or 1) // parts))
+            gpus = (_number(text.rpartition(":")[2]) or 1) * times
+            found["gpus"] = max(found.get("gpus", 0), -(-gpus // parts))
     return found
 
 

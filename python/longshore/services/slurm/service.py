@@ -82,6 +82,8 @@ def parse_options(text: str, options: Sequence[BackendOption], help_text: str) -
 _OPTIONS: Final = (
     BackendOption("-c", "--cpus-per-task", "cpu", "N", "processors"),
     BackendOption("", "--mem", "mem", "AMOUNT", "memory"),
+    BackendOption("", "--mem-per-cpu", "memPerCpu", "AMOUNT", "memory for each processor"),
+    BackendOption("", "--mem-per-gpu", "memPerGpu", "AMOUNT", "memory for each gpu"),
     BackendOption("", "--tmp", "tmp", "AMOUNT", "temporary disk space"),
     BackendOption("-C", "--constraint", "features", "LIST", "features of nodes"),
     BackendOption("-x", "--exclude", "excludes", "LIST", "nodes to exclude"),

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from longshore.contract.capabilities import OwnJob
+from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Problem
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, Request
 from longshore.services.batch.client import BatchClient
-from longshore.services.batch.dialect import NodeLauncher, StepLauncher
+from longshore.services.batch.dialect import Dialect, NodeLauncher, StepLauncher
 from longshore.services.batch.executor.executor import BatchExecutor
 from longshore.services.batch.pilots.allocations import AllocationTerms, BatchAllocations, PilotLaunch, PilotSettings
 from longshore.services.batch.pilots.executor import PilotExecutor
 from longshore.services.batch.pilots.packing import CombinedExecutor, PackingRule, is_wanted
 from longshore.services.batch.ping import PILOT_NODES
+from longshore.services.batch.script_writer import job_spec
 from longshore.services.batch.settings import own_map, wants_native
+from longshore.sites.pilots import MEMORY_PER_CPU_B
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -54,22 +59,10 @@ def make_allocations(
     allocations have. Raises `ConfigError` when pilots on several nodes are not possible.
     """
     name = make_client(settings).dialect.name
-    own = {key: value for key, value in own_map(name, settings).items() if key not in _NOT_OF_PILOTS}
-    # Pilots measure what their jobs use, and nobody asks what an allocation used.
-    usual = {**settings, name: {**own, "gather": False}}
+    usual = _settings_of_pilots(name, settings)
     client = make_client(usual)
-    launcher = client.dialect.node_launcher(pilot.nodes, pilot.cpus) if pilot.nodes > 1 else None
-    if pilot.nodes > 1 and launcher is None:
-        raise ConfigError(
-            f"'pilot.nodes' cannot be {pilot.nodes}: Longshore cannot start pilots on several nodes of a job of "
-            f"{client.dialect.title}",
-            hint="Leave it out, and raise 'pilot.count' instead.",
-        )
-    terms = AllocationTerms(
-        request=Request(cpus=pilot.cpus, memory_b=pilot.memory_b + OVERHEAD_B, walltime_s=pilot.walltime_s),
-        attributes=attributes,
-        settings=_node_settings(launcher, pilot.nodes),
-    )
+    launcher = _launcher(client.dialect, pilot)
+    terms = _terms(pilot, attributes, launcher)
     launch = PilotLaunch(
         python=sys.executable,
         cpus=pilot.cpus,
@@ -83,6 +76,59 @@ def make_allocations(
     return BatchAllocations(BatchExecutor(usual, client), terms, launch)
 
 
+def _settings_of_pilots(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an executor's settings as they are for allocations."""
+    own = {key: value for key, value in own_map(name, settings).items() if key not in _NOT_OF_PILOTS}
+    # Pilots measure what their jobs use, and nobody asks what an allocation used.
+    return {**settings, name: {**own, "gather": False}}
+
+
+def _launcher(dialect: Dialect, pilot: PilotSettings) -> NodeLauncher | None:
+    """Return what starts pilots on several nodes; raises `ConfigError` where that is not possible."""
+    launcher = dialect.node_launcher(pilot.nodes, pilot.cpus) if pilot.nodes > 1 else None
+    if pilot.nodes > 1 and launcher is None:
+        raise ConfigError(
+            f"'pilot.nodes' cannot be {pilot.nodes}: Longshore cannot start pilots on several nodes of a job of "
+            f"{dialect.title}",
+            hint="Leave it out, and raise 'pilot.count' instead.",
+        )
+    return launcher
+
+
+def _terms(pilot: PilotSettings, attributes: Mapping[str, Any], launcher: NodeLauncher | None) -> AllocationTerms:
+    """Return what an allocation asks for."""
+    return AllocationTerms(
+        request=Request(cpus=pilot.cpus, memory_b=pilot.memory_b + OVERHEAD_B, walltime_s=pilot.walltime_s),
+        attributes=attributes,
+        settings=_node_settings(launcher, pilot.nodes),
+    )
+
+
+def pilot_allocations(
+    make_dialect: Callable[[Mapping[str, Any]], Dialect], settings: Mapping[str, Any]
+) -> OwnJob | None:
+    """Return what each pilot asks for by the settings of an executor; ``None`` for a run without pilots.
+
+    `make_dialect` makes a dialect by the service's own map. Raises `ConfigError` when a setting is invalid.
+    """
+    if "pilot" not in settings:
+        return None
+    name = make_dialect({}).name
+    usual, pilot = _settings_of_pilots(name, settings), pilot_settings(settings)
+    dialect = make_dialect(own_map(name, usual))
+    terms = _terms(pilot, settings.get("pilot_attributes") or {}, _launcher(dialect, pilot))
+    batch = Batch(
+        id="0",
+        tag="longshore-0",
+        request=terms.request,
+        members=(),
+        attributes=terms.attributes,
+        settings=terms.settings,
+    )
+    asked = dialect.allocations(job_spec(dialect, batch, usual))
+    return OwnJob(name="each pilot", section="pilot", components=asked)
+
+
 def _node_settings(launcher: NodeLauncher | None, nodes: int) -> Mapping[str, Any]:
     """Return the settings of an allocation of several nodes."""
     if launcher is None:
@@ -91,9 +137,21 @@ def _node_settings(launcher: NodeLauncher | None, nodes: int) -> Mapping[str, An
 
 
 def pilot_settings(settings: Mapping[str, Any]) -> PilotSettings:
-    """Return the settings of pilots from those of an executor; the defaults where it has none."""
+    """Return the settings of pilots from those of an executor; else defaults within the site's ceilings."""
     ended = {key: settings[key] for key in ("signals", "grace_s") if key in settings}
-    return msgspec.convert({**settings.get("pilot", {}), **ended}, PilotSettings)
+    written, ceilings = settings.get("pilot", {}), settings.get("ceilings") or {}
+    pilot = msgspec.convert({**written, **ended}, PilotSettings)
+    # The ceilings are those of all its nodes together.
+    cpus = min(pilot.cpus, max(1, int(ceilings.get("cpus", pilot.cpus * pilot.nodes)) // pilot.nodes))
+    pilot = pilot if "cpus" in written else msgspec.structs.replace(pilot, cpus=cpus)
+    memory_b = pilot.cpus * MEMORY_PER_CPU_B
+    if (most := ceilings.get("memory")) is not None:
+        memory_b = min(memory_b, max(MIB, int(most) // pilot.nodes - OVERHEAD_B))
+    lower: dict[str, float] = {
+        "memory_b": memory_b,
+        "walltime_s": min(pilot.walltime_s, ceilings.get("walltime", math.inf)),
+    }
+    return msgspec.structs.replace(pilot, **{key: value for key, value in lower.items() if key not in written})
 
 
 def pilots_executor(
