@@ -14,6 +14,7 @@ from longshore.contract.service import Context, Inventory, Problem, RunPaths, Si
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.tasks import Dag
 from longshore.model.workflow import MIB, Allocation, Job, JobSettings, Request, Workflow
+from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.dialect import HostOffer, ProgramCall
 from longshore.services.batch.ping import describe_partitions
 from longshore.services.batch.records import BatchRecord
@@ -27,7 +28,7 @@ from longshore.services.sge.cluster import (
     resource_names,
 )
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.service import SgeService
+from longshore.services.sge.service import SgeService, fitting_environments, memory_keys
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests
 from longshore.system.programs import ProgramResult
@@ -57,8 +58,6 @@ def test_valid_settings_have_no_problems() -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"bin": None}, "'sge.bin' is missing"),
-        ({"root": ""}, "'sge.root' is missing"),
         ({"memory": "h_vmem"}, "'sge' has no key 'memory'"),
         ({"memoryPer": "node"}, "'sge.memoryPer' must be"),
         ({"default_prio": -5000}, "'sge.default_prio' must be"),
@@ -70,6 +69,88 @@ def test_what_is_wrong_with_a_site_is_said(own: dict[str, Any], said: str) -> No
     (problem,) = problems(own)
     assert problem.fatal
     assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("own", "folder", "root", "said"),
+    [
+        ({"bin": None, "root": None}, "programs", "/opt/sge", ""),
+        ({"bin": None, "root": None}, "wrappers", "", ""),
+        ({"bin": None}, "none", "/opt/sge", "'sge.bin' is missing, and no folder of PATH has 'qsub'"),
+        ({"root": ""}, "none", "", "'sge.root' is missing, and so is the variable SGE_ROOT"),
+        ({"bin": None, "root": None}, "programs", "", "'sge.root' is missing, and so is the variable SGE_ROOT"),
+        ({}, "none", "", ""),
+    ],
+)
+def test_programs_and_cluster_come_from_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: dict[str, Any], folder: str, root: str, said: str
+) -> None:
+    for name, text in {"programs": b"\x7fELF", "wrappers": b"#!/bin/sh\n"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "qsub").write_bytes(text)
+        (tmp_path / name / "qsub").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / folder))
+    monkeypatch.setenv("SGE_ROOT", root)
+    assert [each.message for each in problems(own)] == ([said] if said else [])
+    # Both ways are named; and lines that set up submissions may find what is missing now.
+    assert all("to the site, or" in each.hint for each in problems(own))
+    assert not problems(own, site={"setup": {"submit": ["module load sge"]}})
+
+
+def test_ping_says_where_it_looked_for_the_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def message(own: dict[str, Any]) -> str:
+        ctx = Context(
+            settings={"executor": {"sge": own}}, site=Site(name="here"), paths=RunPaths(tmp_path), templates={}
+        )
+        return SgeService().ping(ctx).message
+
+    assert message({}) == (
+        "'sge.bin' is missing, and no folder of PATH has 'qsub': add 'sge: {bin: FOLDER}' to the site, or the folder "
+        "of qsub to PATH"
+    )
+    assert message({"bin": "/nowhere"}).endswith(
+        "'sge.bin' is '/nowhere': correct it, or leave it out where PATH has the folder of qsub"
+    )
+
+
+COMPLEXES = """\
+#name               shortcut   type      relop requestable consumable default  urgency
+#--------------------------------------------------------------------------------------
+h_vmem              h_vmem     MEMORY    <=    YES         {h_vmem}   0        0
+mem_free            mf         MEMORY    <=    {mem_free}  0        0
+scratch             scr        MEMORY    <=    FORCED      YES        0        0
+slots               s          INT       <=    YES         YES        1        1000
+"""
+
+
+@pytest.mark.parametrize(
+    ("h_vmem", "mem_free", "expected"),
+    [
+        ("NO", "YES NO", ["h_vmem"]),
+        ("NO", "YES YES", ["mem_free", "h_vmem"]),
+        ("YES", "YES YES", ["h_vmem", "mem_free"]),
+        ("JOB", "YES NO", ["h_vmem per job"]),
+        ("YES", "FORCED YES", ["mem_free", "h_vmem"]),
+    ],
+)
+def test_the_resource_for_memory_of_a_new_profile(h_vmem: str, mem_free: str, expected: list[str]) -> None:
+    found = memory_keys(COMPLEXES.format(h_vmem=h_vmem, mem_free=mem_free))
+    assert [" per ".join(keys.values()) for keys in found] == expected
+    assert not [*memory_keys("")]
+
+
+def test_the_parallel_environment_of_a_new_profile() -> None:
+    rules = [
+        f"pe_name            {name}\nslots              99\nallocation_rule    {rule}\n"
+        for name, rule in (("make", "$round_robin"), ("mpi", "16"), ("omp", "$pe_slots"), ("smp", "$pe_slots"))
+    ]
+    queues = "qname  a.q\npe_list  make omp,[fast=smp]\n\nqname  b.q\npe_list  smp make\n"
+    assert fitting_environments(rules, queues) == ["smp", "omp"]
+    assert fitting_environments(rules[:2], queues) == []
+    # Without a queue that has it, no job could use it.
+    assert fitting_environments(rules, "qname  a.q\npe_list  make\n") == []
 
 
 def test_jobs_of_another_cluster_are_refused() -> None:
@@ -232,6 +313,25 @@ def test_memory_that_hosts_offer_where_it_is_counted() -> None:
 def test_an_empty_list_and_a_trial_are_answers(argv: tuple[str, ...], err: str, *, is_answer: bool) -> None:
     answer = ProgramResult(argv=argv, status=1, err=err)
     assert SgeDialect({}).read_answer(ProgramCall(argv), answer).ok is is_answer
+
+
+def test_a_trial_tells_why_no_queue_can_run_a_job() -> None:
+    dialect, call = SgeDialect({}), ProgramCall(("qsub", "-w", "v"))
+    err = (
+        'Unable to run job: Job 5 cannot run in queue "short.q" because it is not contained in its hard queue list '
+        '(-q)\nJob 5 (-l h_vmem=12000M) cannot run at host "localhost" because it offers only hc:h_vmem=8.000G\n'
+        "verification: no suitable queues\nExiting.\n"
+    )
+    answer = dialect.read_answer(call, ProgramResult(argv=call.argv, status=1, err=err))
+    assert dialect.submit_reply(answer).outcome is SubmitOutcome.REFUSED
+    assert answer.out.splitlines() == [
+        '(-l h_vmem=12000M) cannot run at host "localhost" because it offers only hc:h_vmem=8.000G',
+        "verification: no suitable queues",
+    ]
+    fine = ProgramResult(argv=call.argv, status=0, out="verification: found suitable queue(s)\n")
+    assert dialect.submit_reply(dialect.read_answer(call, fine)).outcome is SubmitOutcome.UNSURE
+    unknown = ProgramResult(argv=call.argv, status=1, err='Unable to run job: unknown resource "tape"\nExiting.\n')
+    assert dialect.submit_reply(dialect.read_answer(call, unknown)).outcome is SubmitOutcome.REFUSED
 
 
 def test_a_project_is_judged_by_the_list_of_projects() -> None:

@@ -294,6 +294,9 @@ def read_cancel_answer(answer: ProgramResult) -> ProgramResult:
 
 _EMPTY_LIST: Final = re.compile(r"no .* defined")
 _JUDGED: Final = "verification: "
+_UNFIT: Final = "verification: no suitable queues"
+_SUBJECT: Final = re.compile(r"^(Unable to run job: )?(Job \d+ )?")
+_NOISE: Final = re.compile(r"Exiting\.|.* because it is not contained in its hard queue list .*|verification: .*")
 
 
 def read_list_answer(answer: ProgramResult) -> ProgramResult:
@@ -306,7 +309,17 @@ def read_list_answer(answer: ProgramResult) -> ProgramResult:
 def read_trial_answer(answer: ProgramResult) -> ProgramResult:
     """Return an answer of ``qsub -w v``, which tells what it found as an error, as the output of a success."""
     text = f"{answer.out}\n{answer.err}"
-    return msgspec.structs.replace(answer, status=0, out=text, err="") if _JUDGED in text else answer
+    if _JUDGED not in text:
+        return answer
+    said = (_SUBJECT.sub("", line) for line in plain_lines(text))
+    reasons = [line for line in said if not _NOISE.fullmatch(line)]
+    verdict = _UNFIT if _UNFIT in text else ""
+    return msgspec.structs.replace(answer, status=0, out="\n".join(filter(None, [*reasons, verdict])), err="")
+
+
+def is_unfit(answer: ProgramResult) -> bool:
+    """Whether this is the answer of ``qsub -w v`` on a job that no queue of the empty cluster can run."""
+    return answer.ok and answer.out.endswith(_UNFIT)
 
 
 # --------------------------------------------------------------------------------------------------------------- values

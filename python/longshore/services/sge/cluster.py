@@ -43,7 +43,7 @@ def parse_limits(text: str, memory: str = "", *, is_per_slot: bool = False) -> d
     the queue has slots.
     """
     found: dict[str, PartitionLimits] = {}
-    for fields in _blocks(text):
+    for fields in blocks(text, "qname"):
         own = _limit(fields.get(memory, ""), _size) if _QUEUE_LIMITS.fullmatch(memory) else math.inf
         # A queue can also count a resource by itself: complex_values  h_vmem=8G,[@big=h_vmem=64G].
         counted = [
@@ -59,16 +59,16 @@ def parse_limits(text: str, memory: str = "", *, is_per_slot: bool = False) -> d
     return found
 
 
-def _blocks(text: str) -> Iterator[dict[str, str]]:
-    """Return the fields of each object that qconf shows, by name; a line that ends with a backslash goes on."""
+def blocks(text: str, first: str) -> Iterator[dict[str, str]]:
+    """Return the fields of each object that qconf shows, whose first field is `first`; backslashes continue lines."""
     fields: dict[str, str] = {}
     for name, _, value in lines_at(re.sub(r"\\\n\s*", "", text), " "):
-        if name == "qname" and fields:
+        if name == first and fields:
             yield fields
             fields = {}
         if name:
             fields[name] = value.strip()
-    if "qname" in fields:
+    if first in fields:
         yield fields
 
 
@@ -127,6 +127,8 @@ def parse_hosts(text: str) -> tuple[NodeGroup, ...]:
     )
 
 
+TRIAL: Final = ("-w", "v")
+"""Options of qsub to judge a job in the empty cluster, as ``-w e`` does, and to submit nothing (qsub(1))."""
 _BEYOND_ALL: Final = "1000000G"
 """More memory than any host has."""
 _OFFER: Final = re.compile(
@@ -137,9 +139,9 @@ _OFFER: Final = re.compile(
 def offers_call(ask: Callable[..., ProgramCall], memory: str) -> ProgramCall:
     """Return a call that asks for more memory than there is: qsub tells what each host of the empty cluster offers.
 
-    It submits nothing (qsub(1): ``-w v``). qhost would tell what running jobs leave of it.
+    qhost would tell what running jobs leave of it.
     """
-    return msgspec.structs.replace(ask("qsub", "-w", "v", "-l", f"{memory}={_BEYOND_ALL}"), stdin=":\n")
+    return msgspec.structs.replace(ask("qsub", *TRIAL, "-l", f"{memory}={_BEYOND_ALL}"), stdin=":\n")
 
 
 def parse_offers(text: str) -> dict[str, HostOffer]:

@@ -13,7 +13,7 @@ from longshore.contract.executor import Urgency
 from longshore.contract.service import PartitionState, Unreachable
 from longshore.model.values import YamlValue
 from longshore.model.workflow import Allocation
-from longshore.services.batch.answers import SubmitReplies
+from longshore.services.batch.answers import SubmissionReply, SubmitOutcome, SubmitReplies
 from longshore.services.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
@@ -125,7 +125,7 @@ class SgeDialect(DependencyDialect):
     # ----------------------------------------------------------------------------------------------------- submit
 
     def check_site(self, own: Mapping[str, YamlValue]) -> None:
-        """Raise `ConfigError` for an invalid setting of the site, or a missing one."""
+        """Raise `ConfigError` for an invalid setting of the site."""
         self.check_job(own)
         check_site_map(own)
 
@@ -152,6 +152,10 @@ class SgeDialect(DependencyDialect):
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of qsub, which reads the script from its input."""
         return ProgramCall((self._program("qsub"), "-terse", *options), stdin=script, timeout_s=SUBMIT_S)
+
+    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of the reply to a submission, or to a trial (`trial_call`)."""
+        return SubmissionReply(SubmitOutcome.REFUSED) if answers.is_unfit(answer) else super().submit_reply(answer)
 
     # ------------------------------------------------------------------------------------------------------ watch
 
@@ -211,6 +215,10 @@ class SgeDialect(DependencyDialect):
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues."""
         return Question(self.query_call("qstat", "-g", "c"), cluster.parse_queues)
+
+    def trial_call(self, script: str, *options: str) -> ProgramCall:
+        """Return a call of qsub that says whether a job could run in the empty cluster."""
+        return msgspec.structs.replace(self.query_call("qsub", *cluster.TRIAL, *options), stdin=script)
 
     def inventory_questions(self) -> InventoryQuestions:
         """Return the questions for what the cluster has, beside its partitions."""

@@ -49,12 +49,7 @@ SgeMap: TypeAlias = Mapping[str, YamlValue]
 
 
 def check_site_map(own: SgeMap) -> None:
-    """Raise `ConfigError` for an invalid or missing setting of the site, unknown keys aside."""
-    for name, what in (("bin", "where qsub is"), ("root", "the value of $SGE_ROOT")):
-        if not own.get(name):
-            raise ConfigError(
-                f"'{SERVICE}.{name}' is missing", hint=f"Add 'sge: {{{name}: FOLDER}}' to the site: {what}."
-            )
+    """Raise `ConfigError` for an invalid setting of the site, unknown keys aside."""
     memory_per(own)
     read_priority(own)
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
+
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
-from longshore.contract.service import Context, Inventory, Problem, ServiceTraits
+from longshore.contract.service import Context, Inventory, PingReport, Problem, ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Job
+from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.dialect import ProgramCall, Question
 from longshore.services.batch.pilots.setup import pilot_settings
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.sge.answers import lines_at
-from longshore.services.sge.cluster import listed_names, parse_load
+from longshore.services.sge.cluster import blocks, listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import SERVICE, SgeMap
 from longshore.sites.requests import Unmet, ignored_requests, unknown_name
@@ -27,6 +30,64 @@ from longshore.sites.requests import Unmet, ignored_requests, unknown_name
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
+
+def find_missing_access(own: SgeMap, environment: Mapping[str, str]) -> Problem | None:
+    """Return what a site's map and the environment lack for the programs to be found and to find the cluster."""
+    program = shutil.which("qsub", path=str(own.get("bin") or environment.get("PATH", "")))
+    # Whether a folder that the site names is there, only a host can know from which runs are submitted: ping tells.
+    if program is None and not own.get("bin"):
+        return Problem(
+            message=f"'{SERVICE}.bin' is missing, and no folder of PATH has 'qsub'",
+            hint="Add 'sge: {bin: FOLDER}' to the site, or the folder of qsub to PATH.",
+            key=SERVICE,
+        )
+    if own.get("root") or environment.get("SGE_ROOT") or (program and _is_script(program)):
+        return None
+    return Problem(
+        message=f"'{SERVICE}.root' is missing, and so is the variable SGE_ROOT",
+        hint="Add 'sge: {root: FOLDER}' to the site, or set SGE_ROOT.",
+        key=SERVICE,
+    )
+
+
+def _is_script(program: str) -> bool:
+    """Whether a program is a script around the real one, which knows the cluster, as those of Debian."""
+    try:
+        with Path(program).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def fitting_environments(rules: Iterable[str], queues: str) -> list[str]:
+    """Return the parallel environments that give a job its slots on one host, those of the most queues first.
+
+    `rules` are those that ``qconf -sp`` shows, and `queues` is what ``qconf -sq '*'`` shows.
+    """
+    lists = [set(re.findall(r"[^\s,=\[\]]+", fields.get("pe_list", ""))) for fields in blocks(queues, "qname")]
+    found = [fields for text in rules for fields in blocks(text, "pe_name")]
+    names = [fields["pe_name"] for fields in found if fields.get("allocation_rule") == "$pe_slots"]
+    counts = {name: sum(name in each for each in lists) for name in sorted(names)}
+    return sorted((name for name, count in counts.items() if count), key=lambda name: -counts[name])
+
+
+def memory_keys(complexes: str) -> Iterator[dict[str, str]]:
+    """Return keys for memory by ``qconf -sc``: resources that jobs must ask for, those that are counted, and h_vmem.
+
+    Every Grid Engine has h_vmem, which limits a job where nothing counts it.
+    """
+    rows = [row for row in map(str.split, complexes.splitlines()) if len(row) == _COLUMNS]
+    # A resource for scratch space is an amount of bytes, too.
+    usable = [row for row in rows if row[2:4] == ["MEMORY", "<="] and row[4] != "NO" and _OF_MEMORY.search(row[0])]
+    # Where several would do, h_vmem also keeps a job within its amount.
+    for row in sorted(usable, key=lambda row: (row[4] != "FORCED", row[5] == "NO", row[0] != "h_vmem")):
+        if row[0] == "h_vmem" or row[4:6] != ["YES", "NO"]:
+            yield {"mem_resource": row[0]} | ({"memoryPer": "job"} if row[5] == "JOB" else {})
+
+
+_OF_MEMORY: Final = re.compile(r"mem|virtual|ram|rss", re.IGNORECASE)
+_COLUMNS: Final = 8
+"""Columns of ``qconf -sc``: name, short name, type, relation, requestable, consumable, default and urgency."""
 IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Grid Engine."""
 _NODES: Final = f"{SERVICE}.nodesEnvironment"
@@ -150,17 +211,53 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
             "root": os.environ.get("SGE_ROOT", ""),
             "cell": os.environ.get("SGE_CELL", ""),
         }
-        names = inventory.names if inventory else {}
-        # Every Grid Engine has h_vmem. One parallel environment leaves no choice, several do.
-        found["mem_resource"] = "h_vmem" if "h_vmem" in names.get("resource", ()) else ""
-        environments = names.get("parallel environment", ())
-        found["parallelEnvironment"] = environments[0] if len(environments) == 1 else ""
+        if inventory is not None:
+            found |= self._size_keys({key: value for key, value in found.items() if value}, inventory)
         return {key: value for key, value in found.items() if value}
+
+    def _size_keys(self, access: SgeMap, inventory: Inventory) -> dict[str, str]:
+        """Return the keys by which jobs ask for memory and for several slots."""
+        client, dialect = self.client({self.name: access}), self.dialect(access)
+
+        def ask(*words: str) -> str:
+            answer = client.ask(dialect.query_call("qconf", *words))
+            return answer.out if answer.ok else ""
+
+        def is_taken(*options: str) -> bool:
+            answer = client.ask(dialect.trial_call(":\n", *options))
+            return dialect.submit_reply(answer).outcome is not SubmitOutcome.REFUSED
+
+        # A resource may be counted on no host, and an environment may not be for this user: qsub knows.
+        memory = next((keys for keys in memory_keys(ask("-sc")) if is_taken("-l", f"{keys['mem_resource']}=1M")), {})
+        asked = ("-l", f"{memory['mem_resource']}=1M") if memory else ()
+        rules = [ask("-sp", name) for name in inventory.names.get("parallel environment", ())]
+        names = fitting_environments(rules, ask("-sq", "*"))
+        environment = next((name for name in names if is_taken(*asked, "-pe", name, "1")), "")
+        return {**memory, "parallelEnvironment": environment}
+
+    def ping(self, ctx: Context) -> PingReport:
+        """Return what the cluster reports; where it is not found, also the two ways to say where it is."""
+        report = super().ping(ctx)
+        if report.inventory is not None:
+            return report
+        own = own_map(self.name, ctx.settings.get("executor", {}))
+        if own.get("bin") and shutil.which("qsub", path=str(own["bin"])) is None:
+            words = f"'{SERVICE}.bin' is '{own['bin']}': correct it, or leave it out where PATH has the folder of qsub"
+            return msgspec.structs.replace(report, message=f"{report.message}; {words}")
+        if (missing := find_missing_access(own, os.environ)) is None:
+            return report
+        hint = missing.hint[0].lower() + missing.hint[1:].rstrip(".")
+        return msgspec.structs.replace(report, message=f"{missing.message}: {hint}")
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""
+        problems = super().check(workflow, ctx)
+        # Lines of the site's set-up may load what is missing here.
+        if not ctx.settings.get("executor", {}).get("setup"):
+            missing = find_missing_access(own_map(self.name, ctx.site.settings), os.environ)
+            problems += [msgspec.structs.replace(missing, origin=ctx.site.origin)] if missing else []
         return [
-            *super().check(workflow, ctx),
+            *problems,
             *check_jobs(workflow, ctx),
             *ignored_requests(workflow, IGNORED_SETTINGS, SgeDialect.title),
         ]
