@@ -69,6 +69,13 @@ MAXIMUM LIMITS:
  10.0 min
 -----
 QUEUE: night
+MAXIMUM LIMITS:
+ TASKLIMIT
+ 1 2 16
+ FILELIMIT DATALIMIT STACKLIMIT CORELIMIT MEMLIMIT
+  20000 K   20000 K   2048 K     20000 K   5 G
+
+SCHEDULING PARAMETERS
 """
 HOSTS = """\
 HOST_NAME                       type       model  cpuf ncpus maxmem maxswp server RESOURCES
@@ -94,6 +101,9 @@ def test_limits_of_queues_and_kinds_of_hosts() -> None:
         "short": 600.0,
         "night": None,
     }
+    night, normal = limits["night"], limits["normal"]
+    assert (night.max_cpus, night.max_memory_b) == (16, 5 * 1024**3)
+    assert (normal.max_cpus, normal.max_memory_b) == (None, None)
     assert parse_limits("") == {}
     group, away = parse_hosts(HOSTS)
     assert (group.count, group.names, group.cpus) == (2, ("hostA", "hostB"), 8)

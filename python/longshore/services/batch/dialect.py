@@ -83,6 +83,7 @@ class PartitionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the jobs of a partition, in the fields of `longshore.contract.service.PartitionState`."""
 
     walltime_s: float | None = None
+    max_cpus: int | None = None
     max_memory_b: int | None = None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from longshore.contract.service import NodeGroup, PartitionState
-from longshore.services.batch.answers import parse_number
+from longshore.services.batch.answers import parse_number, plain_lines
 from longshore.services.batch.dialect import HostOffer, InventoryQuestions, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.lsf.answers import parse_bytes
@@ -39,15 +40,31 @@ def parse_slots(output: str) -> dict[str, HostOffer]:
 
 
 _LIMITS: Final = re.compile(r"^QUEUE:\s*(\S+)(.*?)(?=^QUEUE:|\Z)", re.MULTILINE | re.DOTALL)
-_RUN_LIMIT: Final = re.compile(
-    r"^MAXIMUM LIMITS:.*?^\s*RUNLIMIT\s*\n\s*(\d{1,9}(?:\.\d+)?)\s*min", re.MULTILINE | re.DOTALL
-)
+_MOST: Final = re.compile(r"^MAXIMUM LIMITS:[^\n]*\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_NAMES: Final = re.compile(r"(?:\s*[A-Z]+LIMIT)+\s*")
+_VALUE: Final = re.compile(r"\d{1,9}(?:\.\d+)?\s*(?:min|[KMGTP])\b")
 
 
 def parse_limits(output: str) -> dict[str, PartitionLimits]:
-    """Return the limits of each queue in ``bqueues -l``, by its longest run time."""
-    limits = ((queue[1], _RUN_LIMIT.search(queue[2])) for queue in _LIMITS.finditer(output))
-    return {name: PartitionLimits(walltime_s=float(limit[1]) * 60 if limit else None) for name, limit in limits}
+    """Return the limits of each queue in ``bqueues -l``: run time, memory, and slots of a job on one host."""
+    return {queue[1]: _queue_limits(queue[2]) for queue in _LIMITS.finditer(output)}
+
+
+def _queue_limits(text: str) -> PartitionLimits:
+    """Return the maximum limits: lines of names, each with a line of values below it."""
+    found: dict[str, str] = {}
+    lines = plain_lines(section[1]) if (section := _MOST.search(text)) else []
+    for names, values in pairwise(lines):
+        if _NAMES.fullmatch(names):
+            # A number of tasks has no unit; three of them are the least, the default and the most.
+            given = _VALUE.findall(values) or values.split()[-1:]
+            found |= dict(zip(names.split(), given, strict=False))
+    minutes = found.get("RUNLIMIT", "").removesuffix("min").strip()
+    return PartitionLimits(
+        walltime_s=float(minutes) * 60 if minutes else None,
+        max_cpus=parse_number(found.get("TASKLIMIT") or found.get("PROCLIMIT", "")),
+        max_memory_b=parse_bytes(found.get("MEMLIMIT", "")) or None,
+    )
 
 
 def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
