@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
@@ -239,6 +239,30 @@ class FilesError(PreparationError):
     """A file or directory is missing, in the way, or cannot be written."""
 
     code = "files"
+
+
+def error_type(codes: Iterable[str]) -> type[LongshoreError]:
+    """Return the type of an error about several things at once, by the code of each.
+
+    It is that of their code if they share one. Else it is the general type of what must be mended first: the
+    configuration, the workload manager, or the run. So a kind of error has one exit status, whoever finds it.
+    """
+    found = {_TYPES.get(code, PreparationError) for code in codes}
+    if len(found) == 1:
+        return found.pop()
+    return next(
+        (each for each in (ConfigError, ServiceError) if any(issubclass(type_, each) for type_ in found)),
+        PreparationError,
+    )
+
+
+_TYPES: Final[dict[str, type[LongshoreError]]] = {
+    **{each.code: each for each in (ConfigError, UndefinedVariableError, ReferenceCycleError)},
+    **{each.code: each for each in (ServiceError, UnknownServiceError, UnreachableError, SubmissionRefusedError)},
+    **{each.code: each for each in (GraphError, RequestError, FilesError)},
+    CycleError.code: GraphError,
+}
+"""Error of each code of a problem."""
 
 
 class OptionHelpRequest(Exception):  # noqa: N818 - a request, not an error

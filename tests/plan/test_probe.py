@@ -12,7 +12,7 @@ import pytest
 
 from longshore.contract.capabilities import JobProbe
 from longshore.contract.service import Context, Inventory, PingReport, Problem, RunPaths, ServiceTraits, Site
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.errors import RequestError, UnreachableError
 from longshore.model.workflow import Job
 from longshore.plan.probe import probe, probe_jobs, refuse_by_probe
 from longshore.services.local.service import LocalService
@@ -57,7 +57,7 @@ def test_a_good_answer_is_shared() -> None:
     assert first.capacity == {"cpus": 4}
     assert probe(service, context()) == first
     assert service.asked == 1
-    refuse_by_probe(service, first)
+    refuse_by_probe(first)
 
 
 def test_another_site_or_cluster_is_asked_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_bad_answer_refuses_the_run_and_is_not_shared() -> None:
     service = Far(False, True)
     bad = probe(service, context())
     with pytest.raises(UnreachableError, match="'far' does not take this run: no partition 'x'"):
-        refuse_by_probe(service, bad)
+        refuse_by_probe(bad)
     good = probe(service, context())
     assert good is not None
     assert good.ok
@@ -93,16 +93,16 @@ def test_no_answer_in_time_refuses_nothing() -> None:
     found = probe(service, context(), limit_s=0.05)
     service.may_answer.set()
     assert found is None
-    refuse_by_probe(service, found)
+    refuse_by_probe(found)
 
 
 def test_a_problem_of_some_jobs_refuses_no_run() -> None:
     report = PingReport(
-        service="far", ok=False, message="no", inventory=Inventory(), problems=(Problem(message="no", fatal=False),)
+        service="far", ok=True, message="no", inventory=Inventory(), problems=(Problem(message="no", fatal=False),)
     )
-    refuse_by_probe(Far(), report)
-    with pytest.raises(SubmissionRefusedError):
-        refuse_by_probe(Far(), msgspec.structs.replace(report, problems=(Problem(message="no"),)))
+    refuse_by_probe(report)
+    with pytest.raises(RequestError):
+        refuse_by_probe(msgspec.structs.replace(report, problems=(Problem(message="no"),)))
 
 
 class Judging(Far, JobProbe):

@@ -9,7 +9,7 @@ from longshore.contract.service import Problem
 from longshore.errors import FilesError, Origin, PreparationError, RequestError
 from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, JobSettings, Workflow
-from longshore.plan.checks import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
+from longshore.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
 
 
 def workflow(**jobs: int) -> Workflow:

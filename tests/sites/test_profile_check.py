@@ -50,9 +50,15 @@ INVENTORY = Inventory(
     ],
 )
 def test_a_row_that_promises_too_much(row: PartitionRow, message: str, hint: str) -> None:
-    (found,) = find_row_problems([{"name": "nowhere"}, row], INVENTORY)
+    unknown, found = find_row_problems([{"name": "nowhere"}, row], INVENTORY)
+    assert (unknown.row, unknown.message, unknown.fatal) == (0, "there is no partition 'nowhere'", True)
     assert found.message == f"the row '{row['name']}' of 'partitions' has {message}"
     assert (found.row, hint in found.hint) == (1, True)
+
+
+def test_a_row_of_a_closed_partition_is_noted() -> None:
+    (found,) = find_row_problems([{"name": "closed"}], INVENTORY)
+    assert (found.message, found.fatal) == ("the partition 'closed' is down", False)
 
 
 def test_a_row_of_an_unknown_cluster_is_not_judged() -> None:

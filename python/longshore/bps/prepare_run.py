@@ -88,7 +88,7 @@ def refuse_unusable(config: BpsConfig) -> None:
     """
     with TemporaryDirectory(prefix="longshore-") as folder:
         run = _resolve(config, Path(folder), Path(config["submitPath"]), QuietProgress(), now=time.time())
-        refuse_by_probe(run.service, run.context.probe)
+        refuse_by_probe(run.context.probe)
 
 
 def _resolve(

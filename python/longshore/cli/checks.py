@@ -13,7 +13,7 @@ from longshore.cli.error_text import error_text, indent_paragraph
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, SERVICE, SITE_PATH
 from longshore.cli.terminal import print_json
-from longshore.errors import LongshoreError, RunUnreadableError
+from longshore.errors import LongshoreError, RunUnreadableError, ServiceError
 from longshore.model.report import INDENT, KIB, escape_controls, format_size
 from longshore.model.wording import count_noun
 from longshore.runstate.open_run import open_run
@@ -110,6 +110,7 @@ def ping_command(
 ) -> None:
     """Check whether a workload manager is available, and print its resources."""
     from longshore.plan.ping import ping
+    from longshore.plan.problems import exit_status
 
     report = ping(wms_service_class, path=config, site=compute_site, site_path=site_path, now=time.time())
     if as_json:
@@ -118,7 +119,7 @@ def ping_command(
         print_json(PingDocument.from_record(report, as_of=time.time()))
     else:
         click.echo(ping_text(report))
-    ctx.exit(0 if report.ok else 4)
+    ctx.exit(0 if report.ok else exit_status(report.problems) or ServiceError.exit_status)
 
 
 def ping_text(report: PingReport) -> str:
@@ -126,6 +127,7 @@ def ping_text(report: PingReport) -> str:
     lines = [
         f"{escape_controls(report.service)}: {'ok' if report.ok else 'not usable'}: {indent_paragraph(report.message)}"
     ]
+    lines += [f"{INDENT}note: {escape_controls(note)}" for note in report.notes]
     lines += [f"{INDENT}{escape_controls(name)}: {escape_controls(value)}" for name, value in report.details.items()]
     if report.capacity:
         amounts = (f"{escape_controls(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())

@@ -190,7 +190,8 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
     """Check the profile of a site, and compare it with what its workload manager answers.
 
-    The exit status is 0 if no error was found, 3 if the profile cannot be read or has a wrong value, else 4.
+    The exit status is 0 if no error was found, else as of a submission: 3 for a wrong value, 4 if the workload manager
+    cannot be used, 7 if it does not have what the profile names.
     """
     from longshore.plan.site_check import check_site
 

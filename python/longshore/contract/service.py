@@ -94,7 +94,9 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster has; ``None`` for what it does not answer, so that nothing follows from it.
 
     `names` are those of further things by their kind, such as ``project``. `knows_resources` says that nodes list all
-    resources that they have; `is_enforced` that a job may charge only the accounts in `accounts`.
+    resources that they have; `is_enforced` that a job may charge only the accounts in `accounts`; `needs_partition`
+    that a job must name a partition where none is the default. Of the kinds in `ignores_case`, such as ``account``,
+    names are compared without regard to case.
     """
 
     partitions: tuple[PartitionState, ...] | None = None
@@ -107,6 +109,14 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     knows_resources: bool = False
     is_enforced: bool = True
+    needs_partition: bool = False
+    ignores_case: frozenset[str] = frozenset()
+
+    def spelling(self, kind: str, name: str, known: Iterable[str]) -> str:
+        """Return the one among known names that is the same for the cluster; the name itself if none is."""
+        if kind not in self.ignores_case:
+            return name
+        return next((each for each in known if each.casefold() == name.casefold()), name)
 
 
 # Records between the core and a service: run directory, site, context, problems, rendered files, ping.
@@ -323,7 +333,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     fatal: bool = True
     """Whether the run must not be submitted; else it is a note."""
     code: str = "request"
-    """Kind of the error: ``request``, ``files`` or ``preparation``."""
+    """Kind of the error, by which its exit status is that of `longshore.errors.error_type`, whoever judges."""
     label: str = ""
     """Label of the jobs it is about, where that does not follow from `job`."""
     jobs: int = 0
@@ -348,7 +358,12 @@ class PingReport(msgspec.Struct, frozen=True, kw_only=True):
     inventory: Inventory | None = None
     """What it has, where it answers that; the jobs of a run and the profile of a site are checked by it."""
     problems: tuple[Problem, ...] = ()
-    """What of the site's settings it does not take. One that is not fatal concerns only jobs that use it."""
+    """What it does not take of the site. One that is not fatal is noted: it concerns only some jobs, or passes."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages of the problems that are not fatal."""
+        return tuple(each.message for each in self.problems if not each.fatal)
 
 
 class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -135,7 +135,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     licences
         Number of each licence.
     hosts
-        Nodes that the job names, as written: ``n[1-3]`` is one expression.
+        Nodes that the job names, to use them or not, as written: ``n[1-3]`` is one expression.
     names
         Names of further things that it uses, by their kind, such as ``project``.
     """

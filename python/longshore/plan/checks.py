@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from longshore.config.merge import Node
 from longshore.config.secrets import hide_secrets
 from longshore.config.templates import Quotation
 from longshore.contract.service import Problem, RunPaths, file_name
-from longshore.errors import ErrorDetail, FilesError, PreparationError, RequestError
 from longshore.jobs.commands import (
     command_argv,
     command_program,
@@ -37,156 +35,18 @@ from longshore.model.file_identity import FileIdentity, external_files, same_fil
 from longshore.model.tasks import ClusteredGraph, Command, Composition, File, is_remote
 from longshore.model.wording import quote_value
 from longshore.model.workflow import Job, JobSettings, Workflow
-from longshore.plan.ceilings import contradicting_settings, exceeded_site_limits
 from longshore.plan.configuration import Configuration
+from longshore.plan.judgement import COMMAND_KEY, judge, summarize
 from longshore.plan.lint import find_keys_unused_by_payload, find_payload_names, sort_findings
-from longshore.plan.probe import probe_jobs
-from longshore.plan.profiles import capped_memory_notes
+from longshore.plan.problems import MAX_LISTED, raise_problems
 from longshore.plan.resolved_run import ResolvedRun, note_warnings
-from longshore.progress import Progress, note_problem
+from longshore.progress import Progress
 from longshore.rundir.job_table import JobTable
 from longshore.system.reading import can_see, can_see_file, can_see_folder
-
-# Groups problems of jobs into a short list, however many jobs there are.
-
-
-MAX_LISTED: Final = 3
-"""Problems per kind and label that are listed; of more, only the number."""
-_NAME_OR_NUMBER: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
-"""Parts of a message that differ between problems of one kind: names and amounts."""
-_COUNTS: Final = re.compile(r" \((and [\d,]+ more [^()]*)\)$")
-"""Numbers of further jobs at the end of a message."""
-_REQUEST_KEY: Final = "request"
-"""Beginning of the keys of amounts that jobs ask for."""
-_ERROR_TYPES: Final[dict[str, type[PreparationError]]] = {each.code: each for each in (RequestError, FilesError)}
-
-
-class _ProblemGroup(msgspec.Struct):
-    """Problems of one kind and label: some of them, and the number of jobs of each and of the others."""
-
-    listed: dict[str, tuple[Problem, int]] = msgspec.field(default_factory=dict)
-    unlisted_jobs: int = 0
-
-    def add(self, problem: Problem, jobs: int) -> None:
-        text = problem.message.replace(f"'{problem.job}'", "") if problem.job else problem.message
-        if text in self.listed:
-            first, before = self.listed[text]
-            self.listed[text] = (first, before + jobs)
-        elif len(self.listed) < MAX_LISTED:
-            self.listed[text] = (problem, jobs)
-        else:
-            self.unlisted_jobs += jobs
-
-    def counted_problems(self, label: str) -> list[Problem]:
-        """Return the listed problems with their numbers of jobs; the last one counts the others too."""
-        *first, last = self.listed.values()
-        return [
-            *(_add_counts(problem, label, jobs, 0) for problem, jobs in first),
-            _add_counts(last[0], label, last[1], self.unlisted_jobs),
-        ]
-
-
-def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
-    """Group similar problems into one, with its label and number of jobs."""
-    sharing: Counter[int] = Counter()
-    groups: dict[tuple[object, ...], _ProblemGroup] = {}
-    for problem in problems:
-        label, jobs = problem.label, problem.jobs
-        if problem.job is not None:
-            job = workflow[problem.job]
-            label = label or job.label
-            if not jobs and problem.key:
-                sharing = sharing or Counter(id(each.settings) for each in workflow)
-                jobs = sharing[id(job.settings)]
-        shape = _NAME_OR_NUMBER.sub("", problem.message) if label else problem.message
-        key = (label, problem.code, problem.key, problem.fatal, shape)
-        groups.setdefault(key, _ProblemGroup()).add(problem, jobs or 1)
-    return [each for (label, *_), group in groups.items() for each in group.counted_problems(str(label))]
-
-
-def drop_consequences(problems: Iterable[Problem], workflow: Workflow) -> Iterator[Problem]:
-    """Yield problems without those that have the cause of an earlier error.
-
-    A request that is too large exceeds a limit of the site, the rows of its partitions and the nodes of its cluster:
-    the first of these errors is enough, because its mend changes the request.
-    """
-    caused: set[tuple[int, str]] = set()
-    for problem in problems:
-        if problem.job is not None and problem.key.startswith(_REQUEST_KEY):
-            cause = (id(workflow[problem.job].settings), problem.key)
-            if cause in caused:
-                continue
-            if problem.fatal:
-                caused.add(cause)
-        yield problem
-
-
-def merge_labels(problems: Iterable[Problem]) -> list[Problem]:
-    """Merge grouped problems that differ in their label only: one value is the cause of all of them."""
-    merged: dict[tuple[object, ...], list[Problem]] = {}
-    for problem in problems:
-        text = _COUNTS.sub("", problem.message)
-        text = text.replace(f"'{problem.job}'", "") if problem.job else text
-        cause = (text, problem.origin, problem.hint, problem.code, problem.fatal, problem.label == "")
-        merged.setdefault(cause, []).append(problem)
-    return [_name_labels(alike) if alike[0].label else alike[0] for alike in merged.values()]
-
-
-def _name_labels(alike: Sequence[Problem]) -> Problem:
-    """Return the first of several problems with the labels of the others, and the number of jobs of all."""
-    first, *others = alike
-    if not others:
-        return first
-    names = [f"'{each.label}'" for each in others]
-    more = f" and {len(names) - MAX_LISTED:,} more labels" if len(names) > MAX_LISTED else ""
-    words = f"and jobs of {', '.join(names[:MAX_LISTED])}{more}"
-    counts = _COUNTS.search(first.message)
-    message = _COUNTS.sub("", first.message) + (f" ({counts[1]}, {words})" if counts else f" ({words})")
-    return msgspec.structs.replace(first, message=message, jobs=sum(each.jobs for each in alike))
-
-
-def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
-    """Print notes and raise all errors as one exception.
-
-    Raises `PreparationError`, or its subclass for requests or files if all errors are about these.
-    """
-    faults = []
-    for problem in problems:
-        if problem.fatal:
-            faults.append(
-                ErrorDetail(
-                    code=problem.code,
-                    message=problem.message,
-                    origin=problem.origin,
-                    hint=problem.hint,
-                    label=problem.label,
-                    jobs=problem.jobs,
-                )
-            )
-        else:
-            note_problem(progress, problem)
-    if not faults:
-        return
-    codes = {fault.code for fault in faults}
-    error_type = _ERROR_TYPES.get(faults[0].code, PreparationError) if len(codes) == 1 else PreparationError
-    others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
-    error = error_type(faults[0].message + others, origin=faults[0].origin, hint=faults[0].hint)
-    error.details = tuple(faults)
-    raise error
-
-
-def _add_counts(problem: Problem, label: str, jobs: int, others: int) -> Problem:
-    """Return a problem with its number of jobs and the number of jobs with similar problems."""
-    words = [f"{jobs - 1:,} more job{'s' if jobs > 2 else ''} of '{label}'"] if label and jobs > 1 else []
-    words += [f"{others:,} more like it"] if others else []
-    message = problem.message + (f" (and {', and '.join(words)})" if words else "")
-    return msgspec.structs.replace(problem, message=message, label=label, jobs=jobs + others if label else 0)
-
 
 # Programs that jobs start: checks that they and their interpreters exist, without running them.
 
 
-COMMAND_KEY: Final = "runQuantumCommand"
 _COMMAND_HINT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
 _LINE_HINT: Final = "Correct 'runQuantumCommand', unless its shell knows the program or does without."
 _NOT_FOUND: Final = "is not on the PATH"
@@ -562,12 +422,10 @@ def check_jobs(
     )
     if run.static is not None:
         # Another machine may have these files.
-        seen = group_problems(missing, workflow)
-        run.static.seen.extend(merge_labels(_add_origin(problem, run, commands) for problem in seen))
+        run.static.seen.extend(summarize(missing, run, workflow, commands))
     else:
         problems = chain(problems, missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing))
-    found = group_problems(drop_consequences(problems, workflow), workflow)
-    raise_problems(merge_labels(_add_origin(problem, run, commands) for problem in found), progress)
+    raise_problems(summarize(problems, run, workflow, commands), progress)
     return programs
 
 
@@ -644,30 +502,13 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
 
 
 def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
-    # A limit has a place in a file, and so precedes what else a request exceeds.
-    yield from exceeded_site_limits(run, workflow)
-    yield from contradicting_settings(run, workflow)
-    yield from run.service.check(workflow, run.context)
-    yield from probe_jobs(run.service, workflow.samples, run.context)
-    yield from capped_memory_notes(workflow)
+    yield from judge(run, workflow)
     yield from _log_conflicts(jobs, workflow)
 
 
 def _as_seen_here(problem: Problem) -> Problem:
     """Return a missing file as a note: the hosts of the jobs may have it."""
     return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
-
-
-def _add_origin(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
-    """Return a problem with the origin of the value it is about."""
-    if problem.origin or not (problem.key and problem.label):
-        return problem
-    origin = run.configuration.user_origin(problem.key, problem.label)
-    if origin is None and problem.key == COMMAND_KEY and problem.label in commands:
-        # A pipeline uses another key for it.
-        hint = problem.hint.replace(f"'{COMMAND_KEY}'", "'command'")
-        return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
-    return msgspec.structs.replace(problem, origin=origin)
 
 
 def _missing_command(label: str, task: str, tasks: int) -> Problem:

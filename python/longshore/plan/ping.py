@@ -22,9 +22,10 @@ def ping(
 ) -> PingReport:
     """Ask a service whether it can be used.
 
-    Without `name` the site's service is used, else that of runs that name none: by the environment, the configuration
-    of user or machine, or the default. `path` is a configuration with the service's settings; `site` and `site_path`
-    choose a site, with or without a configuration; `now` is its time.
+    With a configuration or a site, the job that has no other settings is judged, too. Without `name` the site's service
+    is used, else that of runs that name none: by the environment, the configuration of user or machine, or the default.
+    `path` is a configuration with the service's settings; `site` and `site_path` choose a site, with or without a
+    configuration; `now` is its time.
 
     Raises `UnknownServiceError` if the service does not exist.
     """
@@ -32,17 +33,28 @@ def ping(
     if path is not None or site:
         # Imported late: most calls read no configuration.
         from longshore.plan.configuration import draft_at_site
+        from longshore.plan.judgement import judge_site
         from longshore.plan.lint import check_configuration
         from longshore.plan.resolved_run import service_context
 
         configuration = draft_at_site(name, path=path, site=site, site_path=site_path, now=now)
         check_configuration(configuration)
         service = configuration.load_service()
-        return hide_in_report(service.ping(service_context(configuration, service, here)))
+        context = service_context(configuration, service, here)
+        report = service.ping(context)
+        problems = judge_site(configuration, service, msgspec.structs.replace(context, probe=report))
+        return hide_in_report(_with_judgement(report, problems))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")
     service = find_service(name or _configured_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))
+
+
+def _with_judgement(report: PingReport, problems: Sequence[Problem]) -> PingReport:
+    """Return a report that is good if the manager answers, and takes a job of the site."""
+    fatal = [each for each in problems if each.fatal]
+    message = "; ".join(each.message for each in fatal) or report.message
+    return msgspec.structs.replace(report, ok=report.ok and not fatal, message=message, problems=tuple(problems))
 
 
 def hide_in_report(report: PingReport) -> PingReport:

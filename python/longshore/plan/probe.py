@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.capabilities import JobProbe
-from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, PingReport, Problem, WmsService
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.errors import UnreachableError
 from longshore.model.workflow import Job
+from longshore.plan.problems import raise_problems
 from longshore.progress import Progress, warn
 from longshore.rundir.registry import state_folder
 from longshore.system.folder import remove_file
@@ -25,10 +25,16 @@ from longshore.system.programs import BackgroundCall
 from longshore.system.room import bound_cache
 from longshore.system.sharing import cached_answer
 
-PROBE_LIMIT_S: Final = 4.0
+PROBE_LIMIT_S: Final = 3.5
 """Seconds that a submission waits for the answer on a site."""
-_JOBS_LIMIT_S: Final = 1.0
+_JOBS_LIMIT_S: Final = 1.5
 """Seconds that it then waits for an answer on its jobs."""
+SITE_JOBS_LIMIT_S: Final = 20.0
+"""Seconds that a command waits for that which only looks at a site."""
+_ASK_AGAIN: Final = (
+    "'longshore ping' with the same options, and the file as --config, shows what it answers. --no-probe submits all "
+    "the same."
+)
 _FRESH_S: Final = 60.0
 _MOST_ANSWERS: Final = 200
 """Files of shared answers that are kept, each with its lock."""
@@ -52,28 +58,33 @@ def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT
     return next(iter(call.take_result(timeout_s=limit_s)), None)
 
 
-def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
-    """Raise an error if a workload manager does not answer, or takes no run of the site at all.
+def find_answer_problems(report: PingReport | None) -> list[Problem]:
+    """Return why a workload manager takes no run of a site at all: it does not answer, or has nothing for any.
 
-    A problem that concerns only some jobs is left to the checks of the jobs. A workload manager that gets the whole
-    graph at the submission refuses it then by itself.
-
-    Raises
-    ------
-    UnreachableError
-        It does not answer.
-    SubmissionRefusedError
-        It has nothing for runs of this site.
+    What concerns only some jobs is found by the checks of jobs.
     """
-    if report is None or report.ok or (report.inventory and not any(each.fatal for each in report.problems)):
+    if report is None:
+        return []
+    if fatal := [each for each in report.problems if each.fatal]:
+        return fatal
+    return [] if report.ok else [Problem(message=report.message, code=UnreachableError.code)]
+
+
+def refuse_by_probe(report: PingReport | None) -> None:
+    """Raise the error of a workload manager that takes no run of the site at all, before its payload is read.
+
+    Raises `LongshoreError`, of the type that `longshore.errors.error_type` has for what is wrong.
+    """
+    if report is None:
         return
-    if isinstance(service, ExecutorOwner):
-        refused = SubmissionRefusedError if report.problems else UnreachableError
-        raise refused(
-            f"the workload manager '{report.service}' does not take this run: {report.message}",
-            hint="'longshore ping' with the same options, and the file as --config, shows what it answers. --no-probe "
-            "submits all the same.",
+    raise_problems(
+        msgspec.structs.replace(
+            each,
+            message=f"the workload manager '{report.service}' does not take this run: {each.message}",
+            hint=f"{each.hint} {_ASK_AGAIN}".strip(),
         )
+        for each in find_answer_problems(report)
+    )
 
 
 def note_unanswered_probe(service: str, file: str, progress: Progress) -> None:
@@ -86,7 +97,7 @@ def note_unanswered_probe(service: str, file: str, progress: Progress) -> None:
 
 
 def probe_jobs(
-    service: WmsService, jobs: Iterable[Job], context: Context, *, limit_s: float = _JOBS_LIMIT_S
+    service: WmsService, jobs: Iterable[Job], context: Context, *, limit_s: float | None = None
 ) -> list[Problem]:
     """Return what the workload manager does not have for some jobs; nothing if it does not answer in time.
 
@@ -97,7 +108,7 @@ def probe_jobs(
     chosen, probed = list(jobs), service
     call: BackgroundCall[list[Problem]] = BackgroundCall()
     call.start(lambda: [*probed.probe_jobs(chosen, context)])
-    found = next(iter(call.take_result(timeout_s=limit_s)), [])
+    found = next(iter(call.take_result(timeout_s=_JOBS_LIMIT_S if limit_s is None else limit_s)), [])
     if any(each.fatal for each in found):
         _forget_probe(service, context)
     return found

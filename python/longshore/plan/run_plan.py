@@ -31,7 +31,6 @@ from longshore.plan.checks import (
     check_jobs,
     note_unknown_quotations,
     note_unmatched_labels,
-    raise_problems,
 )
 from longshore.plan.clustering import ClusteredRun, dimension_template
 from longshore.plan.configuration import Configuration, ResolvedConfiguration, run_attributes
@@ -45,6 +44,7 @@ from longshore.plan.jobs import (
     transform,
     unknown_label_notes,
 )
+from longshore.plan.problems import raise_problems
 from longshore.plan.profiles import ProfileCompiler
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.progress import Progress

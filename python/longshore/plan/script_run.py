@@ -66,7 +66,7 @@ def submit_script(
     with reserved_id() as (run_id, now):
         plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=with_probe, progress=recording)
         with releasing_site(plan.run):
-            refuse_by_probe(plan.run.service, plan.run.context.probe)
+            refuse_by_probe(plan.run.context.probe)
             outputs = planned_outputs(plan)
             check_shared_outputs(outputs, recording, share=shares_outputs)
     return submit_plan(msgspec.structs.replace(plan, outputs=outputs, shares_outputs=shares_outputs), recording)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -16,12 +16,12 @@ from longshore.config.schema import Finding, Severity, check_schema
 from longshore.config.schemas import profile_schema
 from longshore.config.search import Config
 from longshore.contract.service import Inventory, PingReport, Problem, RunPaths
-from longshore.errors import CodeRefusedError, ConfigError, Origin, ServiceError, UnknownServiceError
-from longshore.model.tasks import Dag
-from longshore.model.workflow import Workflow
+from longshore.errors import CodeRefusedError, ConfigError, Origin, UnknownServiceError
 from longshore.plan.configuration import Draft, make_draft, site_overrides
+from longshore.plan.judgement import judge_site
 from longshore.plan.lint import lint_configuration
 from longshore.plan.ping import hide_in_problem, hide_in_report
+from longshore.plan.problems import exit_status
 from longshore.plan.resolved_run import service_context
 from longshore.sites.profile import SiteProfile, find_limit_problems, find_row_problems
 from longshore.sites.profile_files import SiteFile, SitePath
@@ -39,15 +39,13 @@ _UNUSED_KEY: Final = re.compile(r"'(\w+)\.(\w+)'")
 class SiteCheck(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a check: service, answer, problems; `report` is ``None`` where it was not asked.
 
-    `has_wrong_value` says that the profile itself is wrong, whatever its cluster has. An `is_empty` profile describes
-    nothing that could be checked.
+    An `is_empty` profile describes nothing that could be checked.
     """
 
     name: str
     service: str
     report: PingReport | None
     problems: tuple[Problem, ...]
-    has_wrong_value: bool = False
     is_empty: bool = False
 
     @property
@@ -57,10 +55,8 @@ class SiteCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of the command: that of a wrong configuration, else that of a service."""
-        if self.ok:
-            return 0
-        return ConfigError.exit_status if self.has_wrong_value else ServiceError.exit_status
+        """Exit status of the command: that of the other judges of a run."""
+        return exit_status(self.problems)
 
 
 class _CheckedSitePath(SitePath):
@@ -96,7 +92,6 @@ def check_site(name: str, site_path: Sequence[str] = (), *, now: float) -> SiteC
         service=draft.service,
         report=report and hide_in_report(report),
         problems=tuple(map(hide_in_problem, problems)),
-        has_wrong_value=bool(wrong),
     )
 
 
@@ -149,13 +144,14 @@ def _find_service_errors(draft: Draft) -> tuple[PingReport | None, list[Problem]
     try:
         service = draft.load_service()
     except (CodeRefusedError, UnknownServiceError) as error:
-        return None, [Problem(message=error.message, origin=error.origin, hint=error.hint)]
+        return None, [Problem(message=error.message, origin=error.origin, hint=error.hint, code=error.code)]
     context = service_context(draft, service, RunPaths(current_directory()))
-    problems = [*service.check(Workflow("check", Dag(())), context)]
-    if any(problem.fatal for problem in problems):
+    problems = judge_site(draft, service, context)
+    if any(problem.code == ConfigError.code and problem.fatal for problem in problems):
         return None, problems
     report = service.ping(context)
-    return report, [*problems, *_find_answered_errors(draft, report)]
+    context = msgspec.structs.replace(context, probe=report)
+    return report, [*_find_answered_errors(draft, report, judge_site(draft, service, context))]
 
 
 def _find_written_errors(draft: Draft) -> Iterator[Problem]:
@@ -166,7 +162,7 @@ def _find_written_errors(draft: Draft) -> Iterator[Problem]:
     try:
         draft.resolved_site  # noqa: B018 - its resolution raises what is wrong
     except ConfigError as error:
-        yield Problem(message=error.message, origin=error.origin, hint=error.hint)
+        yield Problem(message=error.message, origin=error.origin, hint=error.hint, code=error.code)
 
 
 def _merge_causes(written: Sequence[Problem], others: Sequence[Problem]) -> list[Problem]:
@@ -188,6 +184,7 @@ def _as_problem(finding: Finding) -> Problem:
         origin=finding.origin,
         hint=finding.hint,
         fatal=finding.severity is Severity.ERROR,
+        code=ConfigError.code,
     )
 
 
@@ -195,23 +192,26 @@ def _position(problem: Problem) -> tuple[str, int, int]:
     return (problem.origin.file, problem.origin.line, problem.origin.column) if problem.origin else ("", 0, 0)
 
 
-def _find_answered_errors(draft: Draft, report: PingReport) -> Iterator[Problem]:
-    """Find what the workload manager does not have of the profile, each with its place where that is known."""
+def _find_answered_errors(draft: Draft, report: PingReport, found: Iterable[Problem]) -> Iterator[Problem]:
+    """Find what the workload manager does not have of the profile, each with its place where that is known.
+
+    `found` is the judgement of the site's own job. Beside it, each row and limit is judged by the largest job that it
+    promises to hold.
+    """
     site = draft.resolved_site
-    if not report.ok and not report.problems:
-        hint = f"'longshore ping --compute-site {site.name}' asks again."
-        yield Problem(message=report.message, origin=site.origin, hint=hint)
-        return
-    for problem in report.problems:
-        # Only jobs that use it cannot run, but the profile is wrong.
+    for problem in found:
         origin = problem.origin or _value_origin(draft, problem.message) or site.origin
-        yield msgspec.structs.replace(problem, fatal=True, origin=origin)
+        hint = problem.hint or f"'longshore ping --compute-site {site.name}' asks again."
+        yield msgspec.structs.replace(problem, origin=_value_origin(draft, problem.message) or origin, hint=hint)
+    if not report.ok:
+        return
     inventory = report.inventory or Inventory()
     rows = cast("Sequence[PartitionRow]", site.settings.get("partitions") or ())
     origins = _row_origins(draft)
     for row in find_row_problems(rows, inventory):
         origin = origins[row.row] if row.row < len(origins) else site.origin
-        yield Problem(message=row.message, hint=row.hint, origin=origin)
+        origin = (_value_origin(draft, row.message) if row.is_name else None) or origin
+        yield Problem(message=row.message, hint=row.hint, origin=origin, fatal=row.fatal)
     for name, message, hint in find_limit_problems(site.limits, report.capacity or {}, inventory.max_array):
         yield Problem(message=message, hint=hint, origin=site.limits[name].origin)
 

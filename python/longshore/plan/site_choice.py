@@ -40,6 +40,7 @@ from longshore.model.event import Ended, Submitting
 from longshore.model.sites import CandidateRecord, SiteClaim, SiteDecision, SiteState, SiteValue, UnmetRecord
 from longshore.model.workflow import Request
 from longshore.plan.configuration import CONVERT_FROM, Configuration, Draft, read_draft
+from longshore.plan.judgement import judge_site
 from longshore.plan.lint import find_payload_names
 from longshore.plan.probe import probe
 from longshore.plan.resolved_run import ResolvedRun, resolve_configuration, resolve_run, service_context
@@ -551,9 +552,12 @@ def _resolve_named(request: _Request, *, may_fall_back: bool) -> ResolvedRun:
     if not may_fall_back or not request.with_probe:
         return run
     report = probe(run.service, run.context)
-    if run.service.traits.runs_on_submit_host or (report is not None and report.ok):
-        return replace(run, context=msgspec.structs.replace(run.context, probe=report))
-    why = f"'{run.configuration.service}' does not answer" if report is None else report.message
+    probed = replace(run, context=msgspec.structs.replace(run.context, probe=report))
+    if run.service.traits.runs_on_submit_host:
+        return probed
+    why = f"'{run.configuration.service}' does not answer" if report is None else _refusal(probed)
+    if not why:
+        return probed
     return _fall_back(request, run.configuration.site, run.configuration.service, why)
 
 
@@ -590,9 +594,16 @@ def _try_site(request: _Request, site: str, timeout_s: float) -> tuple[ResolvedR
     report = probe(run.service, run.context, limit_s=timeout_s)
     if report is None:
         return None, f"'{run.configuration.service}' does not answer within {timeout_s:g} s"
-    if not report.ok:
-        return None, report.message
-    return replace(run, context=msgspec.structs.replace(run.context, probe=report)), ""
+    run = replace(run, context=msgspec.structs.replace(run.context, probe=report))
+    why = _refusal(run)
+    return (None, why) if why else (run, "")
+
+
+def _refusal(run: ResolvedRun) -> str:
+    """Return why a workload manager that was asked takes no job of a site; empty if it may."""
+    found = judge_site(run.configuration, run.service, run.context)
+    # Amounts are matched with each job's own.
+    return "; ".join(each.message for each in found if each.fatal and not each.key.startswith("request"))
 
 
 def _fall_back(

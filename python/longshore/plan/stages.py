@@ -91,7 +91,7 @@ def plan_new_run(
     try:
         run = resolve_at_chosen_site(layers, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe)
         with releasing_site(run):
-            refuse_by_probe(run.service, run.context.probe)
+            refuse_by_probe(run.context.probe)
             check(run)
             plan = advance_run(run, RunPlan, recording)
             outputs = planned_outputs(plan)

@@ -27,9 +27,10 @@ from longshore.graphs.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.model.json_lines import encode_document
 from longshore.model.submission import Fingerprint, RunIdentity
 from longshore.model.workflow import Job
-from longshore.plan.checks import find_missing_inputs, raise_problems
+from longshore.plan.checks import find_missing_inputs
 from longshore.plan.fingerprint import find_changes
 from longshore.plan.probe import note_unanswered_probe, probe, probe_jobs, refuse_by_probe
+from longshore.plan.problems import raise_problems
 from longshore.plan.stages import advance_run
 from longshore.plan.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.progress import Progress, RecordingProgress
@@ -114,7 +115,7 @@ def _probe(prepared: PreparedRun, progress: Progress) -> None:
     if report is None:
         note_unanswered_probe(service.name, str(run.root), progress)
         return
-    refuse_by_probe(service, report)
+    refuse_by_probe(report)
     raise_problems(probe_jobs(service, kinds, msgspec.structs.replace(context, probe=report)), progress)
 
 

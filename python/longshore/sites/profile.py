@@ -17,9 +17,9 @@ from longshore.config.search import Config
 from longshore.contract.service import Inventory, NodeGroup, PartitionState, PingReport
 from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
-from longshore.model.workflow import MIB
+from longshore.model.workflow import MIB, Allocation
 from longshore.sites.limits import SiteLimits
-from longshore.sites.requests import PartitionRow, unknown_name
+from longshore.sites.requests import PartitionRow, find_untaken, unknown_name
 
 # Finds the site of a host, by the host patterns of profiles.
 
@@ -210,14 +210,30 @@ class RowProblem(NamedTuple):
     row: int
     message: str
     hint: str
+    fatal: bool = True
+    is_name: bool = False
+    """Whether it quotes the name that is wrong."""
 
 
 def find_row_problems(rows: Sequence[PartitionRow], inventory: Inventory) -> Iterator[RowProblem]:
-    """Find amounts in rows that the partition does not have; a partition that is not there has no amounts."""
+    """Find partitions of rows that are not there or closed, and what others do not have or take of their rows."""
     partitions = {each.name: each for each in inventory.partitions or ()}
     for index, row in enumerate(rows):
-        if (partition := partitions.get(row["name"])) is None:
+        name = row["name"]
+        if (partition := partitions.get(name)) is None:
+            if inventory.partitions is None:
+                continue
+            unknown = unknown_name("partition", name, partitions)
+            yield RowProblem(index, unknown.message, unknown.hint, is_name=True)
             continue
+        if partition.state != "UP":
+            state = partition.state.lower()
+            yield RowProblem(
+                index, f"the partition '{name}' is {state}", "Jobs wait there until that changes.", fatal=False
+            )
+        asked = Allocation(account=row.get("account") or "", qos=tuple(filter(None, [row.get("qos")])))
+        for unmet in find_untaken(asked, partition, inventory):
+            yield RowProblem(index, unmet.message, unmet.hint, is_name=True)
         nodes = [each for each in inventory.nodes or () if each.partition in ("", partition.name)]
         for what, hint in _row_excesses(row, partition, nodes, knows_resources=inventory.knows_resources):
             yield RowProblem(index, f"the row '{row['name']}' of 'partitions' has {what}", hint)

@@ -231,6 +231,7 @@ def find_node_size(
 # Finds what a cluster does not have of what a job asks, by the cluster's inventory (pure).
 
 
+_NAME_PARTITION: Final = "Name one with 'queue', with 'partitions' of the site, or in the service's own map."
 _SHOWN: Final = 8
 """Names in a hint."""
 _MOST_HOSTS: Final = 10_000
@@ -264,12 +265,19 @@ def find_unmet_requests(asked: Allocation, inventory: Inventory) -> Iterator[Unm
         # A requested resource is a licence where the cluster has one of that name.
         others = {name: amount for name, amount in asked.resources.items() if name not in owned}
         asked = msgspec.structs.replace(asked, resources=others, licences={**owned, **asked.licences})
+    asked = _as_spelled(asked, inventory)
     unknown = [*_find_unknown_names(asked, inventory)]
     yield from unknown
     if any(each.fatal for each in unknown):
         return
     qos = [each for each in inventory.qos or () if each.name in asked.qos]
     yield from _find_exceeded_accounts(asked, inventory, qos)
+    if inventory.needs_partition and inventory.partitions and not asked.partitions:
+        # Below, such a job may use any.
+        is_refused = not any(each.default for each in inventory.partitions)
+        if is_refused:
+            yield Unmet("the cluster has no default partition, and the job names none", _NAME_PARTITION)
+            return
     partitions = _usable_partitions(asked, inventory)
     if not partitions:
         yield from _find_short_nodes(asked, None, inventory, "no node of the cluster")
@@ -279,6 +287,17 @@ def find_unmet_requests(asked: Allocation, inventory: Inventory) -> Iterator[Unm
         yield from min(found, key=len)
     elif all(found):
         yield found[0][0]
+
+
+def _as_spelled(asked: Allocation, inventory: Inventory) -> Allocation:
+    """Return a request with the account and the QOS as the cluster spells them."""
+    accounts = [each.account for each in inventory.accounts or ()]
+    qos = [each.name for each in inventory.qos or ()]
+    return msgspec.structs.replace(
+        asked,
+        account=inventory.spelling("account", asked.account, accounts),
+        qos=tuple(inventory.spelling("QOS", name, qos) for name in asked.qos),
+    )
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, whose: str = "the cluster") -> Unmet:
@@ -414,11 +433,7 @@ def _find_in_partition(
     if partition.state != "UP":
         state = partition.state.lower()
         yield Unmet(f"{subject} is {state}: jobs wait until that changes", "Choose another partition.", fatal=False)
-    if asked.account and partition.accounts and asked.account not in partition.accounts:
-        yield Unmet(f"{subject} does not take the account '{asked.account}'", _takes(partition.accounts))
-    for name in asked.qos:
-        if partition.qos and name not in partition.qos:
-            yield Unmet(f"{subject} does not take the QOS '{name}'", _takes(partition.qos))
+    yield from find_untaken(asked, partition, inventory)
     freed = frozenset(name for each in qos for name in each.overrides)
     limit = partition.walltime_s
     if asked.walltime_s is not None and limit is not None and asked.walltime_s > limit and "walltime" not in freed:
@@ -437,6 +452,17 @@ def _find_in_partition(
         limit_text = f"{partition.max_memory_b // MIB} MiB"
         yield Unmet(f"{subject} gives a job at most {limit_text}, and it asks for {memory // MIB} MiB", "Ask for less.")
     yield from _find_short_nodes(asked, partition, inventory, f"no node of {subject}")
+
+
+def find_untaken(asked: Allocation, partition: PartitionState, inventory: Inventory) -> Iterator[Unmet]:
+    """Find an account and QOS that a partition does not take."""
+    subject = f"the partition '{partition.name}'"
+    account = inventory.spelling("account", asked.account, partition.accounts)
+    if account and partition.accounts and account not in partition.accounts:
+        yield Unmet(f"{subject} does not take the account '{asked.account}'", _takes(partition.accounts))
+    for name in asked.qos:
+        if partition.qos and inventory.spelling("QOS", name, partition.qos) not in partition.qos:
+            yield Unmet(f"{subject} does not take the QOS '{name}'", _takes(partition.qos))
 
 
 def _takes(names: Iterable[str]) -> str:

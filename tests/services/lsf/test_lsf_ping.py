@@ -23,9 +23,8 @@ def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> N
 @pytest.mark.parametrize(
     ("site", "own", "message"),
     [
-        ("queue: night\n", "", "the partition 'night' is open:inactive"),
         ("queue: nowhere\n", "", "there is no partition 'nowhere'"),
-        ("", "bsub: ['-q night']", "the partition 'night' is open:inactive"),
+        ("", "bsub: ['-q nowhere']", "there is no partition 'nowhere'"),
         ("", "memoryUnit: GB", "the cluster's LSF_UNIT_FOR_LIMITS is MB: set 'lsf.memoryUnit: MB', which is GB"),
     ],
 )
@@ -36,6 +35,14 @@ def test_ping_fails_for_a_queue_or_a_unit_that_jobs_cannot_use(
     done = lsf_site.cli("ping", "--config", lsf_site.write(""), "--json")
     assert done.returncode != 0, done.stdout + done.stderr
     assert done.json["message"] == message
+
+
+@pytest.mark.parametrize(("site", "own"), [("queue: night\n", ""), ("", "bsub: ['-q night']")])
+def test_a_queue_that_is_closed_now_is_noted(lsf_site: LsfSite, site: str, own: str) -> None:
+    lsf_site.describe(site, own)
+    done = lsf_site.cli("ping", "--config", lsf_site.write(""), "--json")
+    assert (done.returncode, done.json["ok"]) == (0, True)
+    assert done.json["notes"] == ["the partition 'night' is open:inactive: jobs wait until that changes"]
 
 
 def test_ping_says_that_the_daemons_do_not_answer(lsf_site: LsfSite) -> None:

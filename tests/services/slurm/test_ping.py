@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import msgspec
 import pytest
 
-from longshore.contract.service import PingReport
-from longshore.model.workflow import MIB
+from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
+from longshore.model.workflow import MIB, Job, JobSettings, Request
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.ping import PING_LIMIT_S, ping
 from longshore.services.slurm.cluster import (
@@ -21,6 +23,7 @@ from longshore.services.slurm.cluster import (
     parse_qos,
 )
 from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.service import SlurmService
 from longshore.system.programs import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.
@@ -42,6 +45,7 @@ NODES = (
     "main|4|4000|0|gpu:a100:2(S:0-1),craynetwork:4|gpunode,fast|2|n[1-2]\n"
     "main|64|250000|1000|(null)|(null)|2|n[3-4]\nshort|4|4000|0|(null)|(null)|1|n4\nbad line\nx|0|0|0|||1|y\n"
 )
+RESERVATIONS = "ReservationName=r1 StartTime=2026-11-20T09:00:00 Nodes=n4 State=ACTIVE\n"
 LICENCES = "LicenseName=lic_a Total=3 Used=0 Free=3 Reserved=0 Remote=no\nLicenseName=lic_b Total=1 Used=1 Free=0\n"
 ANSWERS = {
     "scontrol show config": CONFIG,
@@ -54,6 +58,7 @@ ANSWERS = {
     "sinfo --noheader --Node": "4|4000\n64|250000\n",
     "sinfo --noheader --all": NODES,
     "scontrol --oneliner show licenses": LICENCES,
+    "scontrol --oneliner show reservation": RESERVATIONS,
 }
 
 
@@ -81,6 +86,34 @@ class Replies:
             if found is None
             else ProgramResult(argv=words, status=0, out=found)
         )
+
+
+class Missing(Replies):
+    """A shell without one of the programs."""
+
+    def __init__(self, answers: Mapping[str, str | None], program: str) -> None:
+        super().__init__(answers)
+        self.program = program
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
+        if argv[0] == self.program:
+            return ProgramResult(argv=tuple(argv), status=127, err=f"{self.program}: not found")
+        return super().run(argv, env=env, timeout_s=timeout_s, stdin=stdin)
+
+
+def judged(settings: Mapping[str, Any], **answers: str | None) -> list[Problem]:
+    """What is found against a job that has no settings but a site's."""
+    plain = JobSettings(label="a", request=Request(), attributes={}, service_settings={})
+    if queue := settings.get("queue"):
+        plain = msgspec.structs.replace(plain, attributes={"queue": queue})
+    context = Context(
+        settings={"executor": settings},
+        site=Site(name="s", settings=settings),
+        paths=RunPaths(Path("/run")),
+        templates={},
+        probe=asked(settings, None, **answers),
+    )
+    return SlurmService().probe_jobs([Job(name="a", label="a", command="true", settings=plain)], context)
 
 
 def asked(settings: Mapping[str, Any] | None = None, shell: Replies | None = None, **answers: str | None) -> PingReport:
@@ -125,14 +158,69 @@ def test_all_is_well() -> None:
     ],
 )
 def test_what_is_wrong_is_named(settings: Mapping[str, Any], message: str) -> None:
-    report = asked(settings)
-    assert not report.ok
-    assert message in report.message
+    assert message in "; ".join(each.message for each in judged(settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"account": "TEST"}, {"qos": "HIGH"}, {"slurm": {"partition": "main", "features": "fast", "reserv": "r1"}}, {}],
+)
+def test_what_the_cluster_has_is_not_judged(settings: Mapping[str, Any]) -> None:
+    assert judged(settings) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"features": "a100"}, "there is no feature 'a100'"),
+        ({"gres": "tape:1"}, "there is no resource 'tape'"),
+        ({"diskGres": "tmpspace"}, "there is no resource 'tmpspace'"),
+        ({"nodes": "n[1-2],n9"}, "there is no node 'n9'"),
+        ({"excludes": "n9"}, "there is no node 'n9'"),
+        ({"reservation": "r2"}, "there is no reservation 'r2'"),
+        ({"licence": "lic_c"}, "there is no licence 'lic_c'"),
+        ({"sbatch": ["--reservation=r2"]}, "there is no reservation 'r2'"),
+        ({"sbatch": ["-x n9"]}, "there is no node 'n9'"),
+    ],
+)
+def test_a_name_that_the_cluster_does_not_have(own: Mapping[str, Any], message: str) -> None:
+    (problem,) = judged({"slurm": own})
+    assert (problem.message, problem.fatal, problem.code) == (f"job 'a': {message}", True, "request")
+
+
+def test_without_a_default_partition_a_job_names_one() -> None:
+    no_default = {"scontrol --oneliner show partition": PARTITIONS.replace("Default=YES", "Default=NO")}
+    (problem,) = judged({}, **no_default)
+    assert problem.message == "job 'a': the cluster has no default partition, and the job names none"
+    assert judged({"queue": "main"}, **no_default) == []
+    assert judged({"partitions": [{"name": "main"}]}, **no_default) == []
 
 
 def test_a_controller_that_does_not_answer() -> None:
-    report = asked(**{"scontrol show config": None})
+    report = asked(**{"scontrol show config": None, "squeue": None})
     assert (report.ok, report.message) == (False, "the controller does not answer: no such thing")
+
+
+def test_without_scontrol_a_run_can_be_submitted() -> None:
+    report = asked(**{key: None for key in ANSWERS if key.startswith("scontrol")})
+    assert report.ok
+    assert report.details["scontrol"].startswith("does not work (no such thing): the end of a job without a record")
+    assert report.details["accounts"] == "root, test"
+    assert report.details["partitions"] == "unknown: no such thing"
+
+
+def test_programs_that_are_not_here() -> None:
+    report = asked(shell=Missing(ANSWERS, "sbatch"))
+    assert (report.ok, report.message) == (False, "its programs are not on this host: sbatch: not found")
+
+
+def test_a_configuration_that_is_not_there_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Replies(ANSWERS)
+    report = asked({"slurm": {"config": str(tmp_path / "slurm.conf")}}, shell)
+    assert (report.ok, shell.asked) == (False, [])
+    assert report.message == f"'slurm.config' is '{tmp_path}/slurm.conf', which is not there"
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "other"))
+    assert asked().message == f"'SLURM_CONF' is '{tmp_path}/other', which is not there"
 
 
 def test_what_is_lost_without_a_source_is_said() -> None:
@@ -153,15 +241,15 @@ def test_without_accounting_nothing_is_asked_of_it() -> None:
 
 
 def test_answers_that_are_not_given_condemn_nothing() -> None:
-    report = asked(
-        {"account": "nobody", "qos": "high", "queue": "gone"},
-        **{
-            "sacctmgr --noheader --parsable2 show associations": None,
-            "scontrol --oneliner show partition": None,
-            "sbatch --version": None,
-            "sinfo --noheader --Node": None,
-        },
-    )
+    unknown: dict[str, str | None] = {
+        "sacctmgr --noheader --parsable2 show associations": None,
+        "scontrol --oneliner show partition": None,
+        "sbatch --version": None,
+        "sinfo --noheader --Node": None,
+    }
+    settings = {"account": "nobody", "qos": "high", "queue": "gone"}
+    report = asked(settings, None, **unknown)
+    assert judged(settings, **unknown) == []
     assert report.ok
     assert report.details["partitions"] == "unknown: no such thing"
     assert report.details["accounts"] == "unknown: no such thing"

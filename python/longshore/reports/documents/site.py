@@ -88,7 +88,9 @@ class PingDocument(DatedDocument, frozen=True, kw_only=True):
     ok: bool
     """Whether it can be used now."""
     message: str
-    """The answer in one line."""
+    """The answer in one line; where it cannot be used, why."""
+    notes: Sequence[str]
+    """What is doubtful of the site, such as a partition that is closed now."""
     details: Mapping[str, str]
     """Facts about the service, in the order to show them."""
     capacity: Mapping[str, Count] | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
@@ -13,13 +15,13 @@ from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem
 from longshore.errors import ConfigError
 from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, KeepPolicy, shared_parts_key
-from longshore.services.batch.client import poll_schedule
+from longshore.services.batch.answers import SubmitOutcome
+from longshore.services.batch.client import BatchClient, poll_schedule
 from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.batch.engine_job import engine_request, engine_script, wants_engine_job
-from longshore.services.batch.ping import PILOT_NODES
 from longshore.services.batch.records import BATCH_TEMPLATE
-from longshore.services.batch.script_writer import ScriptWriter
+from longshore.services.batch.script_writer import ScriptWriter, job_spec
 from longshore.services.batch.settings import (
     hopeless_after_s,
     max_wait_s,
@@ -75,9 +77,9 @@ def check_site(ctx: Context, dialect: Dialect) -> Iterator[Problem]:
                 fatal=False,
             )
     except ConfigError as error:
-        yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+        yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin, code=error.code)
     except ValueError as error:
-        yield Problem(message=str(error), origin=ctx.site.origin)
+        yield Problem(message=str(error), origin=ctx.site.origin, code=ConfigError.code)
 
 
 def check_native_mode(workflow: Workflow, ctx: Context, dialect: Dialect) -> Iterator[Problem]:
@@ -111,7 +113,8 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
             scripts.hopeless_after_s(batch)
             scripts.text(batch)
         except ConfigError as error:
-            yield msgspec.structs.replace(found, message=f"job '{job.name}': {error.message}", hint=error.hint)
+            message = f"job '{job.name}': {error.message}"
+            yield msgspec.structs.replace(found, message=message, hint=error.hint, code=error.code)
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
@@ -224,7 +227,7 @@ def note_small_arrays(workflow: Workflow) -> Iterator[Problem]:
 
 
 def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, service_key: str) -> list[Problem]:
-    """Find names and amounts that the cluster does not have; else what it does not take of the site's settings.
+    """Find names and amounts that the cluster does not have.
 
     A job that no partition of the site's table holds is found by `check_requests`.
     """
@@ -247,8 +250,39 @@ def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, servi
             continue
         for each in components:
             found += _check_inventory(job, at_site(each, settings, row), inventory, service_key)
-    # `check_packing` reports those of pilots.
-    return found or [each for each in ctx.probe.problems if each.key != PILOT_NODES]
+    return found
+
+
+_MOST_TRIALS: Final = 4
+"""Kinds of jobs of one submission whose raw options are tried."""
+
+
+def find_refused_options(jobs: Iterable[Job], ctx: Context, client: BatchClient) -> Iterator[Problem]:
+    """Find raw options that the workload manager does not take, by scripts that it judges and does not run.
+
+    What Longshore writes itself is judged by `find_unmet_jobs`. Kinds of jobs with the same raw options count as one.
+    """
+    dialect, settings = client.dialect, ctx.settings.get("executor", {})
+    template = ctx.templates.get(BATCH_TEMPLATE.name.removesuffix(".j2"))
+    if template is None or dialect.trial_call("") is None:
+        return
+    kinds: dict[tuple[str, ...], Job] = {}
+    for job in jobs:
+        with suppress(ConfigError):
+            if raw := tuple(job_spec(dialect, batch_of(job.settings), settings).raw):
+                kinds.setdefault(raw, job)
+    scripts = ScriptWriter(dialect, ctx.paths, settings, template)
+    for job in islice(kinds.values(), _MOST_TRIALS):
+        with suppress(ConfigError):
+            call = dialect.trial_call(scripts.text(batch_of(job.settings)))
+            answer = client.ask(call) if call is not None else None
+            if answer is not None and dialect.submit_reply(answer).outcome is SubmitOutcome.REFUSED:
+                yield Problem(
+                    message=f"job '{job.name}': {dialect.title} refuses it: {answer.why}",
+                    job=job.name,
+                    key="directives",
+                    hint="Correct the raw options of the job or of its site.",
+                )
 
 
 def _check_inventory(job: Job, asked: Allocation, inventory: Inventory, service_key: str) -> Iterator[Problem]:

@@ -99,7 +99,7 @@ class InventoryQuestions(msgspec.Struct, frozen=True, kw_only=True):
 
     `offers` asks what jobs can have on each host, by its name, where that is not what the host has. `limits` asks for
     limits of partitions, by their names, that the question for these leaves open, and `names` for the names of further
-    things by their kind. `knows_resources` is that of `longshore.contract.service.Inventory`.
+    things by their kind. The others are those of `longshore.contract.service.Inventory`.
     """
 
     nodes: Question[tuple[NodeGroup, ...]] | None = None
@@ -108,6 +108,8 @@ class InventoryQuestions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Question[Mapping[str, PartitionLimits]] | None = None
     names: Mapping[str, Question[tuple[str, ...]]] = {}
     knows_resources: bool = False
+    needs_partition: bool = False
+    ignores_case: frozenset[str] = frozenset()
 
     @property
     def calls(self) -> Iterator[ProgramCall]:
@@ -354,6 +356,14 @@ class Dialect(ABC):
         return False
 
     # ------------------------------------------------------------------------------------------------------- ping
+
+    def obstacle(self) -> str:
+        """Return why its programs cannot find the cluster from this host; empty if nothing speaks against it."""
+        return ""
+
+    def trial_call(self, script: str) -> ProgramCall | None:
+        """Return the call that judges a script and submits nothing; ``None`` where there is none, the default."""
+        return None
 
     def version_question(self) -> Question[str] | None:
         """Return the question for the version of the programs here; none by default."""

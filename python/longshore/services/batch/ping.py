@@ -1,4 +1,4 @@
-"""Ping of a cluster: can runs of a site be submitted, is what its settings name there, and which status sources work.
+"""Ping of a cluster: can it be used from here, what does it have, and which status sources work.
 
 It submits nothing.
 """
@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from longshore.config.quantities import format_walltime
-from longshore.contract.executor import Batch
 from longshore.contract.service import (
     Association,
     Inventory,
@@ -26,73 +25,30 @@ from longshore.contract.service import (
     Qos,
     Unreachable,
 )
-from longshore.errors import ConfigError
 from longshore.model.wording import count_noun
-from longshore.model.workflow import Allocation, Request
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.dialect import Dialect, HostOffer, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts, TaskId
-from longshore.services.batch.script_writer import job_spec
-from longshore.sites.requests import Unmet, find_unmet_requests, unknown_name
+from longshore.sites.requests import Unmet
 from longshore.system.host import user_name
 from longshore.system.programs import ProgramResult
 
 
 class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
-    """Names of partitions, account and QOS in a site's settings."""
+    """Account and QOS in a site's settings."""
 
-    partitions: tuple[str, ...] = ()
     account: str = ""
     qos: tuple[str, ...] = ()
 
 
-def configured_names(service: str, settings: Mapping[str, Any], asked: Iterable[str] = ()) -> ConfiguredNames:
-    """Collect the names of partitions, account and QOS from all of a site's settings.
-
-    `asked` are the partitions of a job that has no settings but the site's.
-    """
+def configured_names(service: str, settings: Mapping[str, Any]) -> ConfiguredNames:
+    """Collect the names of account and QOS from all of a site's settings."""
     own: Mapping[str, Any] = settings.get(service) or {}
-    rows = settings.get("partitions") or ()
-    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(own.get("partition")), *asked]
-    qos = [own.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
+    qos = [own.get("qos") or settings.get("qos"), *(row.get("qos") for row in settings.get("partitions") or ())]
     return ConfiguredNames(
-        partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
         account=str(settings.get("account") or ""),
         qos=tuple(dict.fromkeys(str(name) for name in qos if name)),
     )
-
-
-def _to_list(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
-
-
-def find_name_errors(names: ConfiguredNames, inventory: Inventory) -> Iterator[Unmet]:
-    """Find partitions, an account and QOS of a site that the cluster does not have, or not for this user."""
-    existing = {each.name: each for each in inventory.partitions or ()}
-    for name in names.partitions if inventory.partitions is not None else ():
-        if name not in existing:
-            yield unknown_name("partition", name, existing)
-            continue
-        partition = existing[name]
-        if partition.state != "UP":
-            yield Unmet(f"the partition '{name}' is {partition.state.lower()}", "Jobs wait there until that changes.")
-        if names.account and partition.accounts and names.account not in partition.accounts:
-            yield Unmet(
-                f"the partition '{name}' does not take the account '{names.account}'", _takes(partition.accounts)
-            )
-        for qos in names.qos:
-            if partition.qos and qos not in partition.qos:
-                yield Unmet(f"the partition '{name}' does not take the QOS '{qos}'", _takes(partition.qos))
-    yield from find_unmet_requests(
-        Allocation(account=names.account, qos=names.qos),
-        Inventory(
-            accounts=inventory.accounts, qos=inventory.qos, names=inventory.names, is_enforced=inventory.is_enforced
-        ),
-    )
-
-
-def _takes(names: Iterable[str]) -> str:
-    return f"It takes {', '.join(sorted(names))}."
 
 
 def describe_partitions(existing: Iterable[PartitionState], nodes: Iterable[NodeGroup] = ()) -> str:
@@ -209,10 +165,9 @@ def ping(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> PingReport:
-    """Report on the cluster, and on the partitions, account and QOS of a site.
+    """Report what the cluster has, and which status sources work; jobs are judged by it (`check.find_unmet_jobs`).
 
-    `settings` are the executor's, with ``queue``, the default destination of jobs. `pilot_questions` ask what the
-    cluster does not have for the pilots of the site.
+    `settings` are the executor's. `pilot_questions` ask what the cluster does not have for the pilots of the site.
     """
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
         return _ping(client.dialect, _TimedQuery(client, clock, pool), settings, pilot_questions)
@@ -224,34 +179,40 @@ def _ping(
     settings: Mapping[str, Any],
     pilot_questions: Sequence[Question[tuple[Unmet, ...]]],
 ) -> PingReport:
+    if obstacle := dialect.obstacle():
+        return _unusable(dialect, obstacle)
     first, *others = dialect.facts_calls()
     config = query(first)
-    if not config.ok:
-        who = "its programs are not on this host" if config.never_ran else "the controller does not answer"
-        return PingReport(service=dialect.name, ok=False, message=f"{who}: {config.why}")
+    if not config.ok and not _is_queue_answered(query, dialect, config):
+        who = "its programs are not on this host" if config.is_missing else "the controller does not answer"
+        return _unusable(dialect, f"{who}: {config.why}")
     query.begin(others)
     answers = [query(call) for call in others]
-    facts = dialect.parse_facts([config.out, *(answer.out if answer.ok else "" for answer in answers)])
+    facts = dialect.parse_facts([answer.out if answer.ok else "" for answer in (config, *answers)])
+    if not config.ok:
+        # Whether there is accounting, its own programs tell.
+        facts = msgspec.structs.replace(facts, accounting=True)
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
     query.begin(_calls_without_order(dialect, facts, since))
     query.begin(question.call for question in pilot_questions)
-    names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
+    names = configured_names(dialect.name, settings)
     details = {"version": facts.version, "cluster": facts.name}
     if (question := dialect.version_question()) is not None:
         details["version"] = _describe_version(facts.version, *query.answer(question))
+        if (programs := query(question.call)).is_missing:
+            return _unusable(dialect, f"its programs are not on this host: {programs.why}")
     inventory = take_inventory(query, dialect, facts)
     details |= _describe_names(query, dialect, (names, facts), inventory)
-    problems = (*_find_problems(dialect, names, settings, inventory), *_find_pilot_problems(query, pilot_questions))
     details |= _check_sources(query, dialect, facts, since)
     sizes = dialect.capacity_question()
     return PingReport(
         service=dialect.name,
-        ok=not problems,
-        message="; ".join(each.message for each in problems) or "the controller answers",
+        ok=True,
+        message="the controller answers",
         details={key: value for key, value in details.items() if value},
         capacity=query.answer(sizes)[0] if sizes else _largest_sizes(inventory.nodes or ()),
         inventory=inventory,
-        problems=problems,
+        problems=tuple(_find_pilot_problems(query, pilot_questions)),
     )
 
 
@@ -261,6 +222,15 @@ def _largest_sizes(nodes: Sequence[NodeGroup]) -> dict[str, int] | None:
         return None
     memory = [each.memory_b for each in nodes if each.memory_b is not None]
     return {"cpus": max(each.cpus for each in nodes)} | ({"memory": max(memory)} if memory else {})
+
+
+def _unusable(dialect: Dialect, why: str) -> PingReport:
+    return PingReport(service=dialect.name, ok=False, message=why)
+
+
+def _is_queue_answered(query: _TimedQuery, dialect: Dialect, config: ProgramResult) -> bool:
+    """Whether the controller answers another program, where the one for its facts may not ask or is missing."""
+    return (config.has_answered or config.is_missing) and query(dialect.queue_call(user_name())).ok
 
 
 def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> Iterator[ProgramCall]:
@@ -277,36 +247,6 @@ def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> I
             yield question.call
     yield from dialect.inventory_questions().calls
     yield dialect.queue_call(user_name())
-
-
-def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the partitions of a job that has no settings but the site's, raw options included."""
-    asked = _site_allocation(dialect, settings)
-    return asked.partitions if asked else ()
-
-
-def _site_allocation(dialect: Dialect, settings: Mapping[str, Any]) -> Allocation | None:
-    """Return what a job of two processors asks for that has no settings but the site's; ``None`` for invalid ones."""
-    batch = Batch(id="0", tag="longshore-0", request=Request(cpus=2), members=())
-    try:
-        return dialect.allocations(job_spec(dialect, batch, settings))[0]
-    except ConfigError:
-        # `check` reports what is wrong with it.
-        return None
-
-
-def _find_problems(
-    dialect: Dialect, names: ConfiguredNames, settings: Mapping[str, Any], inventory: Inventory
-) -> Iterator[Problem]:
-    """Find settings of the site that the cluster does not take; only jobs that use them cannot run."""
-    unmet = [*find_name_errors(names, inventory)]
-    if (asked := _site_allocation(dialect, settings)) is not None:
-        # The accounts of workload managers without projects are judged above, and may be enforced or not.
-        project = asked.account if "project" in inventory.names else ""
-        plain = Allocation(account=project, licences=asked.licences, names=asked.names)
-        unmet += find_unmet_requests(plain, msgspec.structs.replace(inventory, partitions=None, nodes=None))
-    for each in dict.fromkeys(unmet):
-        yield Problem(message=each.message, hint=each.hint, fatal=False)
 
 
 def _find_pilot_problems(
@@ -350,6 +290,8 @@ def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) ->
         max_array=facts.max_array,
         knows_resources=more.knows_resources,
         is_enforced=bool(facts.enforced),
+        needs_partition=more.needs_partition,
+        ignores_case=more.ignores_case,
     )
 
 
@@ -435,8 +377,9 @@ def _check_sources(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts, si
         found[programs.accounting] = _describe_source("accounting", answer)
     shown = dialect.show_call(TaskId(1))
     if shown is not None and (program := PurePosixPath(shown.argv[0]).name) not in found:
-        age = facts.min_job_age_s
-        found[program] = f"remembers jobs that are over for {age:.0f} s" if age else "works"
+        age, config = facts.min_job_age_s, query(dialect.facts_calls()[0])
+        works = f"remembers jobs that are over for {age:.0f} s" if age else "works"
+        found[program] = works if config.ok else _describe_failure("controller", config)
     while shown is not None and (shown := shown.otherwise) is not None:
         program, answer = PurePosixPath(shown.argv[0]).name, query(msgspec.structs.replace(shown, otherwise=None))
         if program not in found:

@@ -47,6 +47,7 @@ from longshore.services.batch.check import (
     check_native_mode,
     check_requests,
     check_site,
+    find_refused_options,
     find_unmet_jobs,
     note_kept_folders,
     note_small_arrays,
@@ -102,11 +103,15 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return what the cluster does not have for these jobs, by the answer of `ping`."""
-        return find_unmet_jobs(jobs, ctx, self.allocations, self.name)
+        chosen = list(jobs)
+        found = find_unmet_jobs(chosen, ctx, self.allocations, self.name)
+        if ctx.probe is not None and ctx.probe.inventory is not None and not any(each.fatal for each in found):
+            found += find_refused_options(chosen, ctx, self.client(ctx.settings.get("executor", {})))
+        return found
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""
-        settings = {**ctx.settings.get("executor", {}), "queue": ctx.site.settings.get("queue")}
+        settings = ctx.settings.get("executor", {})
         return ping(self.client(settings), settings, tuple(self.pilot_questions(settings)))
 
     def pilot_questions(self, settings: Mapping[str, Any]) -> Iterable[Question[tuple[Unmet, ...]]]:

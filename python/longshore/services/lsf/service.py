@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from longshore.contract.service import Context, PingReport, Problem, ServiceTraits
+from longshore.errors import ConfigError
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.lsf.cluster import parse_unit
@@ -46,7 +47,6 @@ class LsfService(BatchService):
         problems = report.problems
         if unit and unit != assumed:
             message = f"the cluster's LSF_UNIT_FOR_LIMITS is {unit}: set 'lsf.memoryUnit: {unit}', which is {assumed}"
-            problems = (*problems, Problem(message=message))
+            problems = (*problems, Problem(message=message, code=ConfigError.code))
         details = {**report.details, "unit of limits": unit or f"unknown; 'lsf.memoryUnit' is {assumed}"}
-        message = "; ".join(each.message for each in problems) or report.message
-        return msgspec.structs.replace(report, ok=not problems, message=message, details=details, problems=problems)
+        return msgspec.structs.replace(report, details=details, problems=problems)

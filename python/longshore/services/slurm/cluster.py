@@ -13,6 +13,8 @@ from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Qu
 from longshore.services.batch.jobs import ClusterFacts
 
 _NONE: Final = frozenset({"(null)", "N/A", ""})
+RESERVATION: Final = "reservation"
+"""Kind of a name in `Inventory.names` and `Allocation.names`."""
 NODE_FORMAT: Final = "%R|%c|%m|%d|%G|%f|%D|%N|%Z"
 """Format of ``sinfo``: a line per partition and kind of nodes, with their number and names."""
 
@@ -79,8 +81,16 @@ def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
     return InventoryQuestions(
         nodes=Question(ask("sinfo", *words), parse_nodes),
         licences=Question(licences, parse_licences),
+        names={RESERVATION: Question(ask("scontrol", "--oneliner", "show", "reservation"), parse_reservations)},
         knows_resources=True,
+        needs_partition=True,
+        ignores_case=frozenset({"account", "QOS"}),
     )
+
+
+def parse_reservations(text: str) -> tuple[str, ...]:
+    """Parse ``scontrol --oneliner show reservation``, which says in words that there is none."""
+    return tuple(re.findall(r"^ReservationName=(\S+)", text, re.MULTILINE))
 
 
 def parse_capacity(text: str) -> dict[str, int] | None:

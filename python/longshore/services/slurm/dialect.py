@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Final
 
 from longshore.contract.service import PartitionState, Unreachable
@@ -43,6 +45,7 @@ from longshore.services.slurm.options import (
 from longshore.services.slurm.script import buffer_lines, directives, insert_buffer_lines, refuse_buffer_lines
 from longshore.services.slurm.states import STATES
 from longshore.system.programs import ProgramResult
+from longshore.system.reading import can_see
 
 _TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""
@@ -207,6 +210,18 @@ class SlurmDialect(DependencyDialect):
         )
 
     # ------------------------------------------------------------------------------------------------------- ping
+
+    def obstacle(self) -> str:
+        """Return that the configuration file is not there: Slurm's programs would look for it for a minute."""
+        path = self.environment(os.environ).get("SLURM_CONF", "")
+        if not path or can_see(Path(path)):
+            return ""
+        name = "slurm.config" if self.settings.get("config") else "SLURM_CONF"
+        return f"'{name}' is '{path}', which is not there"
+
+    def trial_call(self, script: str) -> ProgramCall:
+        """Return a call of sbatch that says whether it would take a script."""
+        return ProgramCall(("sbatch", "--test-only", *self._cluster_option), stdin=script, timeout_s=SHORT_S)
 
     def version_question(self) -> Question[str]:
         """Return the question for sbatch's version."""

@@ -25,7 +25,7 @@ from longshore.services.batch.answers import parse_size as parse_amount
 from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.batch.script import JobSpec, to_list
 from longshore.services.batch.settings import KIT_KEYS, PASSED_KEYS
-from longshore.services.slurm.cluster import parse_time_limit
+from longshore.services.slurm.cluster import RESERVATION, parse_time_limit
 from longshore.sites.requests import expand_hosts
 
 COMPONENT_NAMES: Final = (
@@ -315,6 +315,7 @@ _SHORT: Final = {
     "S": "core-spec",
     "t": "time",
     "w": "nodelist",
+    "x": "exclude",
 }
 """Long names of the options that have a say in an allocation (sbatch(1))."""
 _NUMBER: Final = re.compile(r"\d{1,9}")
@@ -335,8 +336,10 @@ def allocations(job: JobSpec) -> tuple[Allocation, ...]:
     first, *others = components(job)
     raw, *more = _of_components(job.raw)
     asked = allocation(first, job.batch.request, raw)
-    if job.own.get("diskGres") and asked.disk_b is None:
-        asked = msgspec.structs.replace(asked, disk_b=job.batch.request.disk_b)
+    if reserve := job.own.get("diskGres"):
+        # A job without disk uses none of it, but the name must be there all the same.
+        resources = {str(reserve): 0, **asked.resources}
+        asked = msgspec.structs.replace(asked, resources=resources, disk_b=asked.disk_b or job.batch.request.disk_b)
     whole = SbatchOptions(account=first.account, time=first.time)
     return (
         asked,
@@ -407,7 +410,8 @@ def allocation(options: SbatchOptions, request: Request, raw: Iterable[str] = ()
         account=values.get("account", ""),
         qos=tuple(filter(None, values.get("qos", "").split(","))),
         licences=_licences(values.get("licenses", "")),
-        hosts=tuple(filter(None, (values.get("nodelist", ""),))),
+        hosts=tuple(filter(None, (values.get("nodelist", ""), values.get("exclude", "")))),
+        names={RESERVATION: names} if (names := tuple(filter(None, values.get("reservation", "").split(",")))) else {},
     )
 
 
@@ -518,7 +522,7 @@ def _whole_name(name: str) -> str:
 
 _WITH_VALUE: Final = frozenset(_SHORT.values()) - {"oversubscribe"} | {
     *("cpus-per-gpu", "gpus-per-node", "gpus-per-task", "gres", "hint", "mem", "mem-per-cpu", "mem-per-gpu", "mincpus"),
-    *("ntasks-per-core", "ntasks-per-node", "thread-spec", "threads-per-core", "tmp"),
+    *("ntasks-per-core", "ntasks-per-node", "reservation", "thread-spec", "threads-per-core", "tmp"),
 }
 _WITHOUT_VALUE: Final = frozenset({"exclusive", "oversubscribe", "share"})
 """Options that have a value only behind a sign of equality, if at all."""
@@ -527,11 +531,11 @@ _OTHERS: Final = frozenset(
     re.findall(
         r"\S+",
         "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per- "
-        "socket cpu-freq deadline delay-boot dependency distribution error exclude export export-file get-user- "
+        "socket cpu-freq deadline delay-boot dependency distribution error export export-file get-user- "
         "env gid gpu-bind gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on- "
         "invalid-dep license mail-type mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile "
         "ntasks-per-gpu ntasks-per-socket open-mode output overcommit parsable power prefer priority profile "
-        "propagate quiet reboot requeue reservation segment signal sockets-per-node spread-job stepmgr switches "
+        "propagate quiet reboot requeue segment signal sockets-per-node spread-job stepmgr switches "
         "test-only time-min tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait-all-nodes "
         "wckey wrap",
     )
