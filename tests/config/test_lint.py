@@ -266,11 +266,11 @@ def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
 def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(
-        f"{HERE}queue: a\nqueue: b\nrequestCpus: two\npipeline: {{tasks: {{a: {{command: x}}}}}}\n", "utf-8"
+        f"{HERE}category: a\ncategory: b\nrequestCpus: two\npipeline: {{tasks: {{a: {{command: x}}}}}}\n", "utf-8"
     )
     found = lint_file(path, now=0).findings
     assert [(each.origin.line, each.message) for each in found] == [
-        (3, "the key 'queue' is given twice"),
+        (3, "the key 'category' is given twice"),
         (4, "'requestCpus' cannot be 'two'"),
     ]
 

@@ -11,6 +11,7 @@ from tests.command import Cli
 from tests.workflows import WriteRun
 
 from longshore.config.plugins import shipped_path
+from longshore.services.lsf.options import BACKEND_HELP as LSF_HELP
 from longshore.services.slurm.service import BACKEND_HELP
 
 SITE = "site: {pool: {service: slurm}}\ncomputeSite: pool\nrequestCpus: 1\nrunQuantumCommand: 'true'\n"
@@ -44,7 +45,34 @@ def test_a_wrong_one_says_which_there_are(cli: Cli, write_run: WriteRun) -> None
     assert "--reservation=NAME" in done.stderr
 
 
-def test_the_local_service_has_no_use_for_them(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    done = cli("prepare", write_run(), "--backend-options", "-p 3", cwd=tmp_path)
+@pytest.mark.parametrize("options", ["-p 3", "-h"])
+@pytest.mark.parametrize("service", ["local", "htcondor"])
+@pytest.mark.parametrize("command", ["submit", "prepare"])
+def test_where_a_service_takes_none_they_are_an_error(
+    command: str, service: str, options: str, cli: Cli, write_run: WriteRun, tmp_path: Path
+) -> None:
+    path = write_run(f"wmsServiceClass: {service}\nsite: {{here: {{}}}}\ncomputeSite: here\n")
+    done = cli(command, path, "--backend-options", options, "--set", "submitPath=run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"'--backend-options' has no effect: the service '{service}' takes no options" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_key_without_effect_is_a_note(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    done = cli("prepare", write_run("wmsServiceClass: local\nbackendOptions: -p 3\n"), cwd=tmp_path)
     assert done.returncode == 0
-    assert "'backendOptions' has no effect" in done.stderr
+    assert (
+        "run.yaml:3:1: 'backendOptions' has no effect: it is for the services 'slurm', 'sge' and 'lsf'" in done.stderr
+    )
+
+
+def test_lsf_takes_those_of_bsub(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    path = write_run(SITE.replace("slurm", "lsf"))
+    shown = cli("submit", path, "--backend-options", "-h", "--set", "submitPath=run", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout.strip()) == (0, LSF_HELP)
+    assert not (tmp_path / "run").exists()
+    done = cli("prepare", path, "--backend-options", "-q long -W 1:30", "--set", "submitPath=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    workflow = (tmp_path / "run" / "workflow.jsonl").read_text("utf-8")
+    assert '"queue":"long"' in workflow
+    assert '"walltime_s":5400.0' in workflow

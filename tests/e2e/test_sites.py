@@ -275,27 +275,27 @@ def test_a_template_of_the_site(cli: Cli, write_run: WriteRun, write_site: SiteW
     assert Path(ran.json["submit_dir"], "wms", "run-job").read_text("utf-8") == "#!/bin/sh\necho mine\n"
 
 
-def test_keys_of_a_profile_that_the_service_ignores_are_named(
+def test_keys_of_a_profile_that_the_service_does_not_use_are_told_by_the_check_of_the_site_alone(
     cli: Cli, write_run: WriteRun, write_site: SiteWriter
 ) -> None:
     said = "partitions: [{name: p}], directives: [-x], qos: q, container: c, fileSystem: transfer, setup: {submit: [x]}"
     profile = write_site("s", f"{{service: local, {said}}}")
-    ran = done(cli, write_run().name, "--compute-site", "s")
-    (note,) = [note for note in ran.json["notes"] if "ignores these keys" in note]
-    assert note.startswith(f"{profile}:1:{len('{service: local, partitions: ') + 1}: the local service")
-    for word in ("partitions", "directives", "qos", "container", "fileSystem: transfer", "setup.submit"):
-        assert f"'{word}'" in note
-
-
-def test_ignored_keys_are_named_where_they_are_written(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
-    profile = write_site("s", "service: local\npartitions: [{name: p}]\n")
-    ran = done(cli, write_run("qos: q\n").name, "--compute-site", "s")
-    notes = [note for note in ran.json["notes"] if "ignores these keys" in note]
-    words = ": the local service ignores these keys of the site 's': "
-    assert [note.partition(words)[2] for note in notes] == ["'partitions'", "'qos'"]
-    places = [note.partition(words)[0] for note in notes]
-    assert places[0] == f"{profile}:2:13"
-    assert "run.yaml:" in places[1]
+    ran = done(cli, write_run("mailTo: me\n").name, "--compute-site", "s")
+    told = [note for note in ran.json["notes"] if "has no effect" in note]
+    assert [note.partition(" has no effect")[0].rpartition(" ")[2] for note in told] == ["'mailTo'"]
+    checked = cli("site", "check", "s")
+    assert checked.returncode == 0
+    lines = [line for line in checked.stdout.splitlines() if "has no effect" in line]
+    assert [re.findall("'[^']+'", line)[0] for line in lines] == [
+        "'partitions'",
+        "'directives'",
+        "'qos'",
+        "'container'",
+        "'setup.submit'",
+        "'fileSystem: transfer'",
+    ]
+    assert all(line.startswith(f"{profile}:1:") for line in lines)
+    assert "and this site's is 'local'" in lines[0]
 
 
 # -------------------------------------------------------------------------------------------------- list and show

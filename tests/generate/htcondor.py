@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.config.schemas import site_schema
-from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS
-from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS
+from longshore.services.htcondor.check import KEY_EFFECTS, REFUSED_KEYS
+from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, UNUSED_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "htcondor.md"
@@ -82,8 +82,8 @@ def _keys() -> Iterator[str]:
     own = schema["properties"]["htcondor"]["properties"]
     yield from _table("The site's map `htcondor`", {name: entry["description"] for name, entry in own.items()})
     yield from _table("Translation of each key", KEY_EFFECTS)
-    yield from _table("Refused or without effect, and the reason", REFUSED_KEYS)
-    yield from _table("Left to HTCondor", IGNORED_KEYS)
+    yield from _table("Refused, and the reason", REFUSED_KEYS)
+    yield from _table("Without effect, and the reason", UNUSED_KEYS)
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from longshore.config.schemas import site_schema
 from longshore.services.batch.ping import MISSING_INFORMATION
 from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS
-from longshore.services.lsf.options import SITE_NAMES
+from longshore.services.lsf.options import BACKEND_HELP, SITE_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "lsf.md"
@@ -79,6 +79,9 @@ def _type(entry: dict[str, Any]) -> str:
 
 
 def _rest() -> Iterator[str]:
+    yield f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n"
+    yield "They win over all else. `-n`, `-M` and `-W` are `requestCpus`, `requestMemory` and `requestWalltime`."
+    yield "`-gpu`, as a line of `bsub:`, is passed on as it is.\n"
     yield "## How a job ended\n"
     yield "The reason of a termination decides, never the exit code: a job above its memory has had exit codes 137, 130"
     yield "and 1. An unknown reason is an end by exit code.\n"

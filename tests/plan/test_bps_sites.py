@@ -42,7 +42,7 @@ def test_a_site_of_a_label_without_description(tmp_path: Path) -> None:
 
 
 def test_a_described_site(tmp_path: Path) -> None:
-    assert said(tmp_path / "run.yaml", f"computeSite: s3df\n{HTCONDOR}{OWN}site: {{s3df: {{queue: q}}}}\n") == []
+    assert said(tmp_path / "run.yaml", f"computeSite: s3df\n{HTCONDOR}{OWN}site: {{s3df: {{priority: 3}}}}\n") == []
 
 
 def test_a_map_names_no_site(tmp_path: Path) -> None:

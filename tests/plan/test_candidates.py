@@ -83,7 +83,7 @@ def test_a_list_that_another_service_alone_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["{}", "pipetask: {{one: {{{}}}}}", "site: {{local: {{{}}}}}"])
 def test_a_section_of_another_service_is_told(tmp_path: Path, place: str) -> None:
     ((severity, message),) = messages(tmp_path / "run.yaml", place.format("slurm: {partition: x}") + "\n")
-    assert severity == "warning"
+    assert severity == "note"
     assert message.endswith("slurm' has no effect: it is for the service 'slurm', and this run's is 'local'")
 
 

@@ -141,7 +141,7 @@ def test_a_site_that_a_function_chooses() -> None:
 
 
 def test_what_is_defined_now_is_no_warning_any_more() -> None:
-    _, warnings = generated("queue: '{cluster_size}'\nbpsGenerateConfig: dict(cluster_size='9')\n")
+    _, warnings = generated("category: '{cluster_size}'\nbpsGenerateConfig: dict(cluster_size='9')\n")
     assert warnings == []
     _, warnings = generated("bpsGenerateConfig: dict(requestMemry=9)\n")
     assert ["requestMemory" in warning.message + warning.hint for warning in warnings] == [True]

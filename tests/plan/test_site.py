@@ -110,7 +110,7 @@ def test_a_user_says_otherwise_and_a_map_is_merged() -> None:
     assert ctx.settings["executor"]["limits"]["max_active"] == 2
     assert ctx.settings["executor"]["limits"]["max_waiting"] == 8
     assert profiles.job_profile("A").settings.attributes["accountingGroup"] == "mine"
-    (note,) = [note for note in progress.notes if "limits" in note]
+    (note,) = [note for note in progress.notes if "above the" in note]
     assert "'limits.queued' is 99" in note
     assert "above the 8 of the site 'all'" in note
 

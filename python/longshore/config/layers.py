@@ -95,6 +95,10 @@ _COMPUTED_SECTIONS: Final = frozenset({"bps_cmdline", "bps_defined"})
 """Sections that BPS itself defines."""
 
 
+OPTIONS: Final = "command line"
+"""`Layer.name` of named options of a command."""
+
+
 class Overrides(msgspec.Struct, frozen=True):
     """Values set on the command line or by a Python caller.
 
@@ -161,7 +165,7 @@ def _combine_layers(
     note_layers(loaded.layers, env)
     for key, value in overrides.options.items():
         _refuse_undecodable(str(value), f"the value '{value}' of '{key}'")
-    options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
+    options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, OPTIONS, LayerRank.COMMAND_LINE)
     overriding = (options_layer, parse_set_options(overrides.sets))
     values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}
     computed = make_layer(values, "computed", LayerRank.DEFAULTS)

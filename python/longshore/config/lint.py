@@ -23,13 +23,21 @@ from longshore.config.merge import (
 from longshore.config.profile import REQUEST_KEYS
 from longshore.config.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.retries import MAP_READERS, VALUE_READERS
-from longshore.config.schema import Finding, Severity, check_schema, find_unknown_keys, key_name, variable_names
+from longshore.config.schema import (
+    Finding,
+    Severity,
+    check_schema,
+    find_keys_of_users,
+    find_unknown_keys,
+    key_name,
+    variable_names,
+)
 from longshore.config.search import INIT_LABEL, LABEL_SECTIONS, Config
 from longshore.config.secrets import find_secrets
 from longshore.config.templates import rewrite_angled_env, unset_env_names
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
-from longshore.model.wording import count_noun, did_you_mean, quote_value
+from longshore.model.wording import count_noun, did_you_mean, list_words, quote_value
 from longshore.model.workflow import MIB
 
 # Reads keys that BPS's own guide misspells as the intended keys, and warns of them; accepts other spellings.
@@ -123,6 +131,10 @@ _DEPRECATED: Final = {
 _SECTIONLESS_ALGORITHM: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
 """Clustering algorithms that ignore the sections of ``cluster``; any other is assumed to use them."""
 _SECTION_ALGORITHM: Final = "dimension_clustering"
+BPS: Final = "bps"
+PILOTS: Final = "pilots"
+_USER_WORDS: Final = {BPS: "plug-ins of BPS", PILOTS: "jobs in pilots"}
+"""Words for the users of keys that are no services."""
 _MAX_HINT_LABELS: Final = 5
 """Maximum number of labels in a hint."""
 _BPS_PACKAGE: Final = "lsst.ctrl.bps."
@@ -274,32 +286,119 @@ def find_keys_of_other_services(root: Node, site: str, keys: Mapping[str, str], 
                 )
 
 
-def find_sections_of_other_services(
-    root: Node, site: str, sections: Mapping[str, str], service: str
-) -> Iterator[Finding]:
-    """Report sections that another service alone reads; `sections` has the name of that service per key.
+class RunService(msgspec.Struct, frozen=True, kw_only=True):
+    """The service of a run, as a user of keys.
 
-    A file with sections for several services is meant for several sites: there, each is a note, else a warning.
+    Attributes
+    ----------
+    name
+        Its name in messages.
+    users
+        What it is among the users of a key: its own name, and further ones that stand for it.
+    has_pilots
+        Whether it has pilots; keys for these have an effect where jobs may run in some.
+    reasons
+        Why it does not use a key, by the key.
+    others
+        The service by each key that another service added, and this one does not have.
+    is_known
+        Whether the annotations of keys speak of it; of another one, only `others` are judged.
+    whose
+        What it is the service of, in messages.
     """
-    found = [
-        ((*place, key), part[key], sections[key])
-        for part, place in _job_value_maps(root)
-        if place[:1] != ("site",) or place[1] == site
-        for key in part.keys() & sections.keys()
-        if part[key].origin.layer in RUN_LAYERS and plain_value(part[key])
+
+    name: str
+    users: frozenset[str] = frozenset()
+    has_pilots: bool = False
+    reasons: Mapping[str, str] = msgspec.field(default_factory=dict)
+    others: Mapping[str, str] = msgspec.field(default_factory=dict)
+    is_known: bool = True
+    whose: str = "run"
+
+
+def find_keys_without_effect(
+    root: Node, schema: JsonSchema, service: RunService, *, layers: Collection[str] = RUN_LAYERS, site: str = ""
+) -> list[Finding]:
+    """Return a note for each key that was written in some layers, and that the service of the run does not use.
+
+    Only the section of the chosen `site` counts: other sites may have other services. A default that is written out
+    changes nothing on any service, and a variable has an effect where it is used. A file with keys that several
+    services added is meant for several sites: these notes are for lint alone.
+    """
+    used = service.users | ({PILOTS} if service.has_pilots and may_run_in_pilots(root) else frozenset())
+    top = map_items(root)
+    variables = set(variable_names(root))
+    found: list[tuple[tuple[str, ...], Node, Sequence[str]]] = []
+    owners: set[str] = set()
+    for path, node, users in find_keys_of_users(root, schema, schema):
+        written = _first_written(node, layers)
+        if written is None or (path[0] == "site" and path[1] != site) or not _says_something(node):
+            continue
+        if path[-1] in variables or any(path[: len(above)] == above for above, *_ in found):
+            continue
+        if (owner := service.others.get(path[-1])) is not None or set(users) <= service.users:
+            # A key that a service added: its own, or another one's.
+            owners.add(owner or users[0])
+        if owner is None and (not service.is_known or not used.isdisjoint(users)):
+            continue
+        if plain_value(node) != _packaged_value(top.get(path[-1])):
+            found.append((path, written, users))
+    is_portable = len(owners) > 1
+    return [
+        _without_effect(path, node, users, service, told=not (is_portable and path[-1] in service.others))
+        for path, node, users in found
     ]
-    is_portable = len({owner for _, _, owner in found}) > 1
-    for path, node, owner in found:
-        if owner != service:
-            yield Finding(
-                message=f"'{key_name(path)}' has no effect: it is for the service '{owner}', and this run's is "
-                f"'{service}'",
-                origin=node.origin,
-                hint=f"Choose a site of '{owner}' with 'computeSite', or leave it out.",
-                severity=Severity.NOTE if is_portable else Severity.WARNING,
-                path=path,
-                at_key=True,
-            )
+
+
+def may_run_in_pilots(root: Node) -> bool:
+    """Whether any part of a configuration wants jobs in pilots."""
+    return bool({name for name, _ in find_choices(root, "packing")} - {"job"})
+
+
+def _without_effect(
+    path: tuple[str, ...], node: Node, users: Sequence[str], service: RunService, *, told: bool
+) -> Finding:
+    key, names = key_name(path), [f"'{user}'" for user in users if user not in _USER_WORDS]
+    words = [f"the service{'s' if names[1:] else ''} {list_words(names)}"] if names else []
+    words += [_USER_WORDS[user] for user in users if user == PILOTS or (user == BPS and not names)]
+    hint = "Leave it out."
+    if names and service.whose == "run":
+        hint = f"Choose a site of {list_words(names, 'or')} with 'computeSite', or leave it out."
+    reason = f": it is for {list_words(words)}, and this {service.whose}'s is '{service.name}'"
+    if PILOTS in users and service.has_pilots:
+        reason = f": on '{service.name}', it is for jobs in pilots alone"
+        hint = "Let jobs run in pilots with 'packing: pilot', or leave it out."
+    elif why := service.reasons.get(".".join(path[-2:]), service.reasons.get(path[-1], "")):
+        reason = f" on the service '{service.name}': {why}"
+    return Finding(
+        message=f"'{key}' has no effect{reason}",
+        origin=node.origin,
+        hint=hint,
+        severity=Severity.NOTE,
+        path=path,
+        at_key=True,
+        told=told,
+    )
+
+
+def _first_written(node: Node, layers: Collection[str]) -> Node | None:
+    """Return the node if it, or else the first value below it that, was written in one of some layers."""
+    if node.origin.layer in layers:
+        return node
+    below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    return next((found for each in below if (found := _first_written(each, layers)) is not None), None)
+
+
+def _says_something(node: Node) -> bool:
+    """Whether a value is there: null, empty text and empty maps say nothing."""
+    return plain_value(node) not in (None, "", {}, [])
+
+
+def _packaged_value(node: Node | None) -> YamlValue:
+    """Return the shipped default that a value at the root replaced, or is."""
+    while node is not None and node.origin.layer not in PACKAGED_LAYERS:
+        node = node.replaced_node
+    return None if node is None else plain_value(node)
 
 
 def find_deprecated_names(root: Node) -> Iterator[Finding]:

@@ -252,6 +252,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         Keys that lead to its value, if it is about one value. Values that are in no file have no other place.
     at_key
         Whether it is about the last of these keys, and not about the value.
+    told
+        Whether a submission tells it too, although it is a note.
     """
 
     message: str
@@ -261,6 +263,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool = False
     path: tuple[str, ...] = ()
     at_key: bool = False
+    told: bool = False
 
 
 def key_name(path: Iterable[str]) -> str:
@@ -434,6 +437,22 @@ def find_unknown_keys(
             yield from find_unknown_keys(item, others, whole, (*path, key))
         elif properties and item.origin.layer not in PACKAGED_LAYERS:
             yield (*path, key), item, set(properties)
+
+
+def find_keys_of_users(
+    node: Node, schema: JsonSchema, whole: JsonSchema, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Node, Sequence[str]]]:
+    """Keys of a map, at any depth, that only some services use, with these users; a map before the keys in it."""
+    if not isinstance(node.value, dict):
+        return
+    properties, others = _schema_keys(schema, whole)
+    for key, item in node.value.items():
+        entry = properties.get(key, others)
+        if entry is None:
+            continue
+        if USERS in entry:
+            yield (*path, key), item, entry[USERS]
+        yield from find_keys_of_users(item, entry, whole, (*path, key))
 
 
 def find_key_schema(path: Sequence[str], whole: JsonSchema) -> JsonSchema | None:

@@ -45,11 +45,10 @@ class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(found)
 
     @property
-    def section_keys(self) -> frozenset[str]:
-        """Keys of maps and lists that this service alone reads: its own map, and lists of raw options."""
-        lists = {key for key, entry in self.job.items() if "anyOf" in entry or "oneOf" in entry}
-        maps = {key for key, entry in self.run.items() if "object" in entry.get("type", ())}
-        return frozenset(self.site) | (lists | maps) - frozenset(self.exclusive)
+    def keys(self) -> frozenset[str]:
+        """Names of the keys that the service adds, beside those in maps that others read too."""
+        added = (key for key, entry in (self.job | self.run).items() if entry.keys() - {"properties"})
+        return frozenset({*added, *self.site})
 
 
 def configuration_schema() -> Schema:

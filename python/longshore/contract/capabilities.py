@@ -492,8 +492,3 @@ def status_lines(service: WmsService, run: RunPaths) -> tuple[str, ...]:
 def launcher_line(service: WmsService, settings: Mapping[str, Any]) -> str:
     """Return the launcher that the service puts before the command of a job; empty for none."""
     return service.launcher_line(settings) if isinstance(service, LauncherLine) else ""
-
-
-def backend_options(service: WmsService, text: str) -> Mapping[str, Any]:
-    """Return keys and values that options of the workload manager stand for; empty where the service takes none."""
-    return service.backend_options(text) if isinstance(service, BackendOptions) else {}

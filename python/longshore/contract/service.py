@@ -580,6 +580,10 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Environment variables that jobs always inherit, because programs of the workload manager need them.
     final_job_survives_cancel
         Whether the final job of a cancelled run runs, unless the user skips it.
+    unused_keys
+        Why keys of a configuration have no effect on the service, by the key, as a part of a sentence.
+    key_user
+        What the service is among the users of keys in the schema, if not its own name.
     """
 
     runs_on_submit_host: bool = False
@@ -593,6 +597,8 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     user_hold_codes: frozenset[int] = frozenset()
     required_variables: frozenset[str] = frozenset()
     final_job_survives_cancel: bool = True
+    unused_keys: Mapping[str, str] = msgspec.field(default_factory=dict)
+    key_user: str = ""
 
 
 class WmsService(ABC):

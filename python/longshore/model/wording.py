@@ -189,6 +189,11 @@ def first_of(texts: Sequence[str], number: int) -> str:
     return ", ".join(texts[:number]) + more
 
 
+def list_words(words: Sequence[str], last: str = "and") -> str:
+    """Join words for a sentence, the last one by another sign than the others: ``a, b and c``."""
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+
+
 def name_all(names: Iterable[str]) -> str:
     """Return a sentence with all names there are, each in quotes."""
     quoted = [f"'{name}'" for name in names]

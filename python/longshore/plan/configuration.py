@@ -18,6 +18,7 @@ from longshore.config.explain import KeyExplanation, explain_key
 from longshore.config.includes import SourceFile
 from longshore.config.interpolate import FunctionCall, FunctionCaller, Scope
 from longshore.config.layers import (
+    OPTIONS,
     Layers,
     Overrides,
     file_layer,
@@ -41,7 +42,7 @@ from longshore.config.service_lookup import (
     names_foreign_code,
     short_name,
 )
-from longshore.contract.capabilities import backend_options
+from longshore.contract.capabilities import BackendOptions
 from longshore.contract.service import WmsService
 from longshore.errors import CodeRefusedError, ConfigError, FilesError, LongshoreError, Origin, UsageError
 from longshore.graphs.payload_files import is_lsst, locate_file, lsst_layer
@@ -372,15 +373,25 @@ def _collect_errors(site_errors: list[ConfigError]) -> Iterator[None]:
 
 
 def _add_backend_options(draft: Draft) -> Draft:
-    """Return the draft with the values that the service reads from ``backendOptions``."""
+    """Return the draft with the values that the service reads from ``backendOptions``.
+
+    Raises `UsageError` if the option of the command has no effect on the service; of the key, lint tells.
+    """
     text = draft.text("backendOptions")
     if not text:
         return draft
-    origin = draft.origin("backendOptions")
+    origin, service = draft.origin("backendOptions"), draft.load_service()
+    if not isinstance(service, BackendOptions):
+        # In place of a workload manager that takes them, this machine runs the jobs without them.
+        if origin is not None and origin.file == OPTIONS and not draft.search(CONVERT_FROM):
+            why = service.traits.unused_keys.get("backendOptions", "'--set' sets keys of jobs")
+            raise UsageError(
+                f"'--backend-options' has no effect: the service '{short_name(draft.service)}' takes no options",
+                hint=f"Leave it out: {why}.",
+            )
+        return draft
     try:
-        values = backend_options(draft.load_service(), text)
-    except CodeRefusedError:
-        raise
+        values = service.backend_options(text)
     except ConfigError as error:
         raise ConfigError(error.message, origin=origin, hint=error.hint) from error
     return draft.with_top_layer(make_layer({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))

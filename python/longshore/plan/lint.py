@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.config.explain import KeyExplanation
 from longshore.config.includes import SourceFile, read_yaml
 from longshore.config.interpolate import Scope
 from longshore.config.lint import (
+    BPS,
     BpsDefaultService,
+    RunService,
     find_choices,
     find_keys_of_other_services,
-    find_sections_of_other_services,
+    find_keys_without_effect,
     hide_secret_lines,
     keys_of_foreign_sites,
     label_hint,
@@ -26,17 +29,26 @@ from longshore.config.lint import (
 )
 from longshore.config.lint_variables import LintContext, key_names
 from longshore.config.merge import Node, map_items, plain_map
-from longshore.config.plugins import CLUSTERING, built_in_plugins, shipped_path
-from longshore.config.schema import Finding, Severity, variable_names
+from longshore.config.plugins import CLUSTERING, SERVICES, built_in_plugins, shipped_path
+from longshore.config.schema import Finding, Severity, key_name, variable_names
 from longshore.config.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.config.search import INIT_LABEL
 from longshore.config.service_lookup import find_service_plugin, short_name
 from longshore.config.yaml_text import LINE_END, key_places
 from longshore.contract.service import Problem
-from longshore.errors import DECODE_ERRORS, ConfigError, LongshoreError, Origin, UsageError
+from longshore.errors import (
+    DECODE_ERRORS,
+    CodeRefusedError,
+    ConfigError,
+    LongshoreError,
+    Origin,
+    UnknownServiceError,
+    UsageError,
+)
 from longshore.graphs.declarations import PER_JOB
 from longshore.graphs.payload_files import locate_file, pipeline_node
 from longshore.model.report import FINAL_LABEL
+from longshore.model.wording import list_words
 from longshore.plan.configuration import CONVERT_FROM, Configuration, explain_keys
 from longshore.sites.site import is_described, raise_first_error, unknown_site
 
@@ -178,18 +190,20 @@ def _find_file(configuration: Configuration, key: str) -> Path | None:
 # Lint of a configuration at its site, with what only the payload and other services tell.
 
 
+_CONVERTED_KEYS: Final = frozenset({"queue", "directives", "partitions", "backendOptions"})
+"""Keys of other services of which a converted run tells itself."""
 _CLASS_KEYS = ("class", "wmsServiceClass", "service")
 """Keys of a site that name code: the first is that of Parsl's plug-in of BPS."""
 
 
 def check_configuration(configuration: Configuration) -> list[Finding]:
-    """Lint a configuration before use and return the warnings.
+    """Lint a configuration before use and return the warnings, and the notes that a submission tells.
 
     Raises `ConfigError` with the first error and the number of others.
     """
     findings = lint_configuration(configuration)
     raise_first_error(findings, command=f"longshore config lint {shlex.quote(str(configuration.path))}")
-    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING or finding.told]
     return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
 
 
@@ -297,24 +311,72 @@ def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> 
 
 
 def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
-    """Yield a finding for each key and section that only another service reads."""
-    own = find_service_plugin(configuration.service)
-    converted = configuration.config.lookup(CONVERT_FROM, configuration.scope())
-    if own is None or (converted and converted.value):
-        return  # its own check reports the unknown service; converted jobs belong to another one
-    fragments = {plugin: schema_fragment(plugin) for plugin in service_plugins()}
+    """Yield an error for each key that is wrong on the run's service, and a note for each that has no effect there."""
+    service = service_of_keys(configuration)
+    if service is None:
+        return  # its own check reports the unknown service
     root, site = configuration.config.root, configuration.site
-    keys = {
+    converted = configuration.config.lookup(CONVERT_FROM, configuration.scope())
+    is_converted = bool(converted and converted.value)
+    refused = {
         key: plugin.name
-        for plugin, fragment in fragments.items()
+        for plugin in service_plugins()
+        for key in schema_fragment(plugin).exclusive
+        if key in service.others
+    }
+    if not is_converted:
+        yield from find_keys_of_other_services(root, site, refused, service.name)
+    # BPS writes all its defaults to the merged configuration of a run.
+    if configuration.config.node_at("bps_defined", "submitPath") is not None:
+        return
+    found = find_keys_without_effect(root, configuration_schema(), service, site=site)
+    if is_converted:
+        yield from _dropped_keys(found, service)
+    else:
+        yield from (finding for finding in found if finding.path[-1] not in refused)
+
+
+def _dropped_keys(found: Sequence[Finding], service: RunService) -> Iterator[Finding]:
+    """Yield one note on the keys of a converted run that mean nothing on this machine; requests are converted."""
+    dropped = [each for each in found if each.path[-1] not in {*service.others, *_CONVERTED_KEYS}]
+    if dropped:
+        names = list_words([f"'{name}'" for name in dict.fromkeys(key_name(each.path) for each in dropped)])
+        yield replace(
+            dropped[0], message=f"{names} have no effect in place of the workload manager, on this machine", hint=""
+        )
+
+
+def service_of_keys(configuration: Configuration) -> RunService | None:
+    """Return the service of a run as a user of keys; ``None`` if it is unknown.
+
+    Of a service that only a file names, and that is not imported therefore, only keys of others are judged.
+    """
+    own = find_service_plugin(configuration.service)
+    if own is None:
+        return None
+    others = {
+        key: plugin.name
+        for plugin in service_plugins()
         if plugin.import_path != own.import_path
-        for key in fragment.exclusive
+        for key in schema_fragment(plugin).keys
     }
-    yield from find_keys_of_other_services(root, site, keys, short_name(configuration.service))
-    sections = {
-        key: plugin.name for plugin, fragment in fragments.items() for key in fragment.section_keys if key not in keys
-    }
-    yield from find_sections_of_other_services(root, site, sections, own.name)
+    name = short_name(configuration.service)
+    try:
+        service = configuration.load_service()
+    except (CodeRefusedError, UnknownServiceError):
+        return RunService(name=name, users=frozenset({name}), others=others, is_known=False)
+    known = frozenset(built_in_plugins(SERVICES)) | {BPS}
+    users = (
+        frozenset({str(vars(each).get("name")) for each in type(service).__mro__} | {service.traits.key_user}) & known
+    )
+    return RunService(
+        name=name,
+        users=users or frozenset({name}),
+        has_pilots=service.traits.has_pilots,
+        reasons=service.traits.unused_keys,
+        others=others,
+        is_known=bool(users),
+    )
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -385,7 +447,7 @@ def sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> l
         place = places(origin.file).get((origin.line, origin.column, finding.path[-1]))
         if place is None:
             return finding
-        return msgspec.structs.replace(finding, origin=Origin(origin.file, *place, origin.layer), at_key=False)
+        return replace(finding, origin=Origin(origin.file, *place, origin.layer), at_key=False)
 
     def position(finding: Finding) -> tuple[int, str, int, int]:
         origin = finding.origin

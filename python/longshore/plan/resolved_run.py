@@ -31,9 +31,10 @@ from longshore.config.notices import SECTION, read_notices
 from longshore.config.plugins import shipped_path, template_texts
 from longshore.config.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.retries import ValueReader, parse_signals
-from longshore.config.schema import Finding
+from longshore.config.schema import Finding, Severity
 from longshore.config.search import Config
 from longshore.config.service_lookup import default_service, default_site, short_name
+from longshore.contract.capabilities import BackendOptions
 from longshore.contract.service import Context, PingReport, RunPaths, Site, WmsService
 from longshore.errors import ConfigError, FilesError, Origin, ServiceError, SubmissionRefusedError
 from longshore.model.file_identity import FileIdentity, FolderLinks
@@ -41,6 +42,7 @@ from longshore.model.sites import SiteDecision
 from longshore.model.values import YamlValue
 from longshore.model.wording import quote_value
 from longshore.plan.configuration import (
+    CONVERT_FROM,
     Configuration,
     Draft,
     ResolvedConfiguration,
@@ -50,7 +52,7 @@ from longshore.plan.configuration import (
     read_draft,
     read_original_site,
 )
-from longshore.plan.lint import StaticCheck, check_configuration
+from longshore.plan.lint import StaticCheck, check_configuration, service_of_keys
 from longshore.plan.probe import note_unanswered_probe, probe
 from longshore.progress import Progress, inform, warn
 from longshore.sites.inherited_environment import select_inherited
@@ -406,9 +408,13 @@ def resolve_configuration(draft: Draft, *, is_static: bool = False) -> ResolvedC
 
 
 def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
-    """Print warnings of lint, each with its origin and remedy."""
+    """Print warnings and notes of lint, each with its origin and remedy."""
     for warning in warnings:
-        warn(progress, f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
+        text = f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else "")
+        if warning.severity is Severity.NOTE:
+            progress.note(text)
+        else:
+            warn(progress, text)
 
 
 def _checked_run_name(configuration: Configuration, *, is_static: bool) -> str:
@@ -491,7 +497,11 @@ def _inheritance_notes(configuration: Configuration, service: WmsService) -> lis
 
 
 def _backend_option_notes(configuration: Configuration, service: WmsService) -> list[str]:
-    if not configuration.text("backendOptions") or service.traits.settings_key:
+    """Note the key where the service takes no options, and lint does not judge it."""
+    if isinstance(service, BackendOptions) or not configuration.text("backendOptions"):
+        return []
+    known = service_of_keys(configuration)
+    if known is not None and known.is_known and not configuration.search(CONVERT_FROM):
         return []
     return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
 

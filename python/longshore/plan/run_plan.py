@@ -124,7 +124,9 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress)
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
     template = dimension_template(run.configuration, KEY, dimensions | _OWN)
     if template and not isinstance(run.service, ExecutorOwner):
-        progress.note(f"'{KEY}' has no effect: the service '{run.service.name}' names logs itself")
+        # What a service says of its keys itself was told.
+        if KEY not in run.service.traits.unused_keys:
+            progress.note(f"'{KEY}' has no effect: the service '{run.service.name}' names logs itself")
         return ""
     try:
         for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():

@@ -11,15 +11,16 @@ import msgspec
 
 from longshore.config.hidden_secrets import hidden_secrets
 from longshore.config.layers import Layers, read_layers_without_file
-from longshore.config.merge import Node, drop_paths, map_items
+from longshore.config.lint import find_keys_without_effect
+from longshore.config.merge import LayerRank, Node, drop_paths, map_items
 from longshore.config.schema import Finding, Severity, check_schema
-from longshore.config.schemas import profile_schema
+from longshore.config.schemas import configuration_schema, profile_schema
 from longshore.config.search import Config
 from longshore.contract.service import Inventory, PingReport, Problem, RunPaths
 from longshore.errors import CodeRefusedError, ConfigError, Origin, UnknownServiceError
 from longshore.plan.configuration import Draft, make_draft, site_overrides
 from longshore.plan.judgement import judge_site
-from longshore.plan.lint import lint_configuration
+from longshore.plan.lint import lint_configuration, service_of_keys
 from longshore.plan.ping import hide_in_problem, hide_in_report
 from longshore.plan.problems import exit_status
 from longshore.plan.resolved_run import service_context
@@ -159,10 +160,25 @@ def _find_written_errors(draft: Draft) -> Iterator[Problem]:
     for finding in lint_configuration(draft):
         if finding.severity is not Severity.NOTE:
             yield _as_problem(finding)
+    yield from map(_as_problem, _find_unused_keys(draft))
     try:
         draft.resolved_site  # noqa: B018 - its resolution raises what is wrong
     except ConfigError as error:
         yield Problem(message=error.message, origin=error.origin, hint=error.hint, code=error.code)
+
+
+def _find_unused_keys(draft: Draft) -> Iterator[Finding]:
+    """Find the keys of the profile, and of the site's section, that its service does not use."""
+    service = service_of_keys(draft)
+    if service is None:
+        return
+    service = msgspec.structs.replace(service, whose="site")
+    if draft.profile is not None:
+        root = draft.profile.root
+        yield from find_keys_without_effect(root, profile_schema(), service, layers={LayerRank.SITE.label})
+    layers = {LayerRank.SYSTEM.label, LayerRank.USER.label}
+    found = find_keys_without_effect(draft.config.root, configuration_schema(), service, layers=layers, site=draft.site)
+    yield from (finding for finding in found if finding.path[:1] == ("site",))
 
 
 def _merge_causes(written: Sequence[Problem], others: Sequence[Problem]) -> list[Problem]:

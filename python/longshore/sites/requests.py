@@ -523,18 +523,16 @@ def _too_long(subject: str, asked_s: float, limit_s: float) -> str:
     return f"{subject} lets jobs run for {format_walltime(limit_s)}, and it asks for {format_walltime(asked_s)}"
 
 
-# Notes the attributes of jobs that a service ignores.
+# Notes priorities that have no effect.
 
 
-def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
-    """Note the attributes among `keys` that jobs set and a service ignores, in one note for all jobs."""
-    keys = tuple(keys)
-    said: dict[str, None] = {}
+def ignored_priorities(workflow: Workflow, service: str) -> Iterator[Problem]:
+    """Note priorities that are no numbers, in one note for all jobs: the order of jobs goes by numbers only."""
     for settings in (job.settings for job in workflow.samples):
-        said |= dict.fromkeys(key for key in keys if key in settings.attributes)
         if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
-            # The order of jobs goes by numbers only.
-            said["priority"] = None
-    if said:
-        words = ", ".join(f"'{key}'" for key in said)
-        yield Problem(message=f"{service} ignores {words}", fatal=False)
+            yield Problem(
+                message=f"{service} ignores a 'priority' that is no number: {settings.attributes['priority']!r}",
+                key="priority",
+                fatal=False,
+            )
+            return

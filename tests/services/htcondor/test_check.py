@@ -15,15 +15,20 @@ from longshore.model.workflow import (
     Job,
     JobRules,
     JobSettings,
-    KeepPolicy,
-    LimitRules,
     Request,
     RetryOn,
     SuccessIf,
     Workflow,
 )
-from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS, check
-from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
+from longshore.services.htcondor.check import KEY_EFFECTS, REFUSED_KEYS, check
+from longshore.services.htcondor.render.settings import (
+    DAGMAN_SETTINGS,
+    JOB_KEYS,
+    JOB_MAPS,
+    UNUSED_KEYS,
+    dagman_settings,
+    max_jobs,
+)
 
 GIB = 1024 * MIB
 OF_JOBS = {
@@ -58,9 +63,9 @@ OF_JOBS = {
 
 
 def test_every_key_of_a_job_is_documented() -> None:
-    assert {*KEY_EFFECTS, *REFUSED_KEYS, *IGNORED_KEYS} == OF_JOBS
+    assert {*KEY_EFFECTS, *REFUSED_KEYS, *UNUSED_KEYS} >= OF_JOBS
     assert not set(KEY_EFFECTS) & set(REFUSED_KEYS)
-    assert not set(REFUSED_KEYS) & set(IGNORED_KEYS)
+    assert not {*KEY_EFFECTS, *REFUSED_KEYS} & set(UNUSED_KEYS)
 
 
 def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
@@ -76,12 +81,8 @@ def test_ordinary_settings_have_no_problem() -> None:
 @pytest.mark.parametrize(
     ("settings", "fatal", "words"),
     [
-        ({"attributes": {"queue": "long"}}, False, "'queue' of 'a' has no effect: HTCondor has no queues"),
         ({"rules": JobRules(success_if=SuccessIf(exit=(0, 3)))}, True, "only exit code 0 is a success"),
         ({"rules": JobRules(retry_on=RetryOn(log="x"))}, True, "'retryOn.log'"),
-        ({"rules": JobRules(bounds=LimitRules(log_b=5))}, False, "'maxLogSize'"),
-        ({"rules": JobRules(bounds=LimitRules(tmp=KeepPolicy.ALL))}, False, "'keepTmp'"),
-        ({"rules": JobRules(bounds=LimitRules(logs=KeepPolicy.FAILED))}, False, "'keepLogs'"),
         ({"service_settings": {"nodecount": 2}}, True, "'htcondor' has no key 'nodecount'"),
         ({"service_settings": {"nodeCount": 1}}, True, "'htcondor' has no key 'nodeCount'"),
         (
@@ -155,13 +156,6 @@ def test_unlimited_memory_growth_is_reported_once(probe: PingReport | None, why:
 def _with(probe: PingReport | None) -> Context:
     ctx = context()
     return type(ctx)(settings={}, site=ctx.site, paths=ctx.paths, templates={}, probe=probe)
-
-
-def test_sub_dir_template_is_reported() -> None:
-    workflow = Workflow("w", Dag.by_name([job("a")]), log_folders="{label}/{visit}")
-    (problem,) = check(workflow, context())
-    assert not problem.fatal
-    assert "'subDirTemplate' has no effect here" in problem.message
 
 
 def test_tasks_are_counted_by_their_labels() -> None:

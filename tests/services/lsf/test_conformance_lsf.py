@@ -19,7 +19,11 @@ from longshore.services.batch.executor.executor import BatchExecutor
 from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.lsf.dialect import LsfDialect
 from longshore.services.lsf.service import LsfService
-from longshore.testing.conformance.service import BatchExecutorConformance, BatchServiceConformance
+from longshore.testing.conformance.service import (
+    BackendOptionsConformance,
+    BatchExecutorConformance,
+    BatchServiceConformance,
+)
 
 
 class TestLsfExecutor(BatchExecutorConformance):
@@ -42,8 +46,9 @@ class TestLsfExecutor(BatchExecutorConformance):
 
 
 @pytest.mark.full
-class TestLsfService(BatchServiceConformance):
+class TestLsfService(BatchServiceConformance, BackendOptionsConformance):
     service_name = "lsf"
+    known_options = "-q normal -x"
     timeout_s = 120.0
 
     @pytest.fixture

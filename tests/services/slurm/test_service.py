@@ -22,10 +22,7 @@ from longshore.model.workflow import (
     MIB,
     Job,
     JobGroup,
-    JobRules,
     JobSettings,
-    KeepPolicy,
-    LimitRules,
     Ordering,
     Request,
     Workflow,
@@ -58,18 +55,6 @@ def problems(ctx: Context, **more: Any) -> list[Problem]:
 def test_valid_settings_have_no_problems() -> None:
     site = {"slurm": {"qos": "normal", "gres1": "gpu:1"}, "directives": ["-C x"], "partitions": [{"name": "p"}]}
     assert problems(context(site), service_settings={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
-
-
-def test_a_temporary_directory_that_will_not_be_kept_is_noted() -> None:
-    (note,) = problems(context(), rules=JobRules(bounds=LimitRules(tmp=KeepPolicy.FAILED)))
-    assert note.message == "'keepTmp' of 'a' has no effect: the wrapper removes the temporary directory of each job"
-    assert not note.fatal
-
-
-def test_what_slurm_has_no_word_for_is_noted() -> None:
-    (note,) = problems(context(), attributes={"accountingUser": "me", "abortOnValue": 3, "abortReturnValue": 7})
-    assert note.message == "Slurm ignores 'accountingUser', 'abortReturnValue'"
-    assert not note.fatal
 
 
 @pytest.mark.parametrize(

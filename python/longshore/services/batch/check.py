@@ -14,7 +14,7 @@ from jinja2 import TemplateError
 from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, KeepPolicy, shared_parts_key
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, shared_parts_key
 from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.client import BatchClient, poll_schedule
 from longshore.services.batch.dialect import Dialect
@@ -118,19 +118,6 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
-
-
-def note_kept_folders(workflow: Workflow) -> Iterator[Problem]:
-    """Note the labels whose jobs should keep their temporary directories."""
-    labels = {job.label: None for job in workflow if job.settings.rules.bounds.tmp is not KeepPolicy.NONE}
-    if labels:
-        names = ", ".join(f"'{label}'" for label in labels)
-        yield Problem(
-            message=f"'keepTmp' of {names} has no effect: the wrapper removes the temporary directory of each job",
-            hint="Copy what you need from $TMPDIR at the end of the command.",
-            key="keepTmp",
-            fatal=False,
-        )
 
 
 def batch_of(job: JobSettings) -> Batch:

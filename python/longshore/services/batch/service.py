@@ -49,7 +49,6 @@ from longshore.services.batch.check import (
     check_site,
     find_refused_options,
     find_unmet_jobs,
-    note_kept_folders,
     note_small_arrays,
 )
 from longshore.services.batch.client import BatchClient
@@ -97,7 +96,6 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         problems += find_missing_limits(workflow, ctx.settings)
         problems += check_packing(workflow, ctx, self.name, self.client)
         problems += note_small_arrays(workflow)
-        problems += note_kept_folders(workflow)
         problems += check_requests(workflow, ctx, self.allocations, self.name)
         return problems
 

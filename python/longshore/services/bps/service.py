@@ -81,7 +81,11 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         self._plugin = plugin
         self._records = reports_nothing(plugin)
         # What runs the final job is ended.
-        self.traits = ServiceTraits(final_job_survives_cancel=not self._records)  # type: ignore[misc]
+        self.traits = ServiceTraits(  # type: ignore[misc]
+            final_job_survives_cancel=not self._records,
+            key_user="bps",
+            unused_keys={"subDirTemplate": "the plug-in names logs itself"},
+        )
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Name what Parsl's plug-in refuses or ignores; of other plug-ins nothing is known."""

@@ -14,7 +14,7 @@ from longshore.contract.service import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow import MIB, Allocation, Job, JobSettings, KeepPolicy
+from longshore.model.workflow import MIB, Allocation, Job, JobSettings
 from longshore.rundir.registry import state_folder
 from longshore.services.batch.answers import BINARY_UNITS, parse_number, parse_size
 from longshore.services.htcondor.render import transfer
@@ -27,7 +27,7 @@ from longshore.services.htcondor.render.settings import (
     run_value,
 )
 from longshore.services.htcondor.schedd.client import CondorClient, machines_like
-from longshore.sites.requests import ignored_requests
+from longshore.sites.requests import ignored_priorities
 from longshore.system.sharing import cached_answer
 
 if TYPE_CHECKING:
@@ -236,27 +236,10 @@ KEY_EFFECTS: Final = {
 }
 """Key of a job -> the line of the submit description, or of the DAG, that it sets."""
 REFUSED_KEYS: Final = {
-    "keepLogs": "HTCondor writes the logs, and they stay",
-    "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
-    "maxLogSize": "sizes of logs are not checked while jobs run",
     "nodeCount": "HTCondor gives each job a part of one machine",
-    "queue": "HTCondor has no queues: jobs go to the machines that fit them",
-    "subDirTemplate": "logs are in folders by label",
     "successIf": "for DAGMan, only exit code 0 is a success",
 }
-"""Key -> why HTCondor refuses it or ignores it."""
-IGNORED_KEYS: Final = {
-    "enforceMemory": "the pool's own policy enforces memory",
-    "fastFailureTime": "DAGMan pauses no run",
-    "killGrace": "the machines decide how jobs end (MachineMaxVacateTime)",
-    "killSignals": "the machines decide how jobs end; profile.condor: {kill_sig: INT} selects a signal",
-    "maxFastFailures": "DAGMan pauses no run",
-    "memoryGrace": "the pool's own policy enforces memory",
-    "packing": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
-    "retryOnLost": "HTCondor restarts a job whose machine went down",
-    "retryOnPreempted": "HTCondor restarts a preempted job",
-}
-"""Keys of the engine without effect on HTCondor, and why."""
+"""Key -> why HTCondor refuses it."""
 
 
 _UNCOUNTED: Final = frozenset({"local", "scheduler"})
@@ -269,8 +252,8 @@ _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"}
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the problems of a workflow; each kind of job is checked once."""
-    problems = [*_run_problems(workflow, ctx), *transfer.problems(workflow, ctx)]
-    problems += ignored_requests(workflow, ("packing",), "HTCondor")
+    problems = [*_run_problems(ctx), *transfer.problems(workflow, ctx)]
+    problems += ignored_priorities(workflow, "HTCondor")
     endless: dict[str, None] = {}
     for job in workflow.samples:
         problems += _job_problems(job.name, job.settings, ctx)
@@ -279,7 +262,7 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     return [*problems, *_growth_problems(list(endless), ctx)]
 
 
-def _run_problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+def _run_problems(ctx: Context) -> Iterator[Problem]:
     for read in (dagman_settings, max_jobs, provisioning, _machines):
         try:
             read(ctx)
@@ -290,8 +273,6 @@ def _run_problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             message=f"the notifier of a run on HTCondor has no variable '{name}': its value would be in the job's ad",
             hint="Name a file with the address: webhook: {file: ~/.config/address}.",
         )
-    if workflow.log_folders:
-        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 
 
 def _machines(ctx: Context) -> None:
@@ -344,8 +325,6 @@ def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Pr
             yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=SETTINGS_KEY)
     yield from _universe_problems(name, settings)
     rules = settings.rules
-    if settings.attributes.get("queue"):
-        yield _note(settings, "queue")
     if rules.success_if is not None:
         yield Problem(
             message=f"job '{name}' has 'successIf', which has no effect on HTCondor: {REFUSED_KEYS['successIf']}",
@@ -360,19 +339,7 @@ def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Pr
             key="retryOn",
             hint="Let the command exit with a certain code, and list it under 'retryOn.exit'.",
         )
-    bounds = rules.bounds
-    for key, given in (
-        ("maxLogSize", bool(bounds.log_b)),
-        ("keepTmp", bounds.tmp is not KeepPolicy.NONE),
-        ("keepLogs", bounds.logs is not KeepPolicy.ALL),
-    ):
-        if given:
-            yield _note(settings, key)
     yield from _size_problems(name, settings, ctx)
-
-
-def _note(settings: JobSettings, key: str) -> Problem:
-    return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED_KEYS[key]}", fatal=False)
 
 
 def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:

@@ -58,7 +58,14 @@ from longshore.model.workflow import Allocation, Job, JobSettings
 from longshore.rundir.run_directory import read_card
 from longshore.services.htcondor.codes import BY_HAND, USER_HOLD, JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, DagmanHistory, read_dagman_end
-from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
+from longshore.services.htcondor.render.settings import (
+    JOB_KEYS,
+    JOB_MAPS,
+    RUN_KEYS,
+    SETTINGS_KEY,
+    UNUSED_KEYS,
+    run_value,
+)
 from longshore.services.htcondor.schedd import client
 from longshore.services.htcondor.schedd.client import NAME, WHERE, Ad, CondorClient, ScheddAddress, client_of, quoted
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
@@ -107,6 +114,7 @@ class HTCondorService(
         job_keys=JOB_KEYS,
         job_maps=JOB_MAPS,
         run_keys=RUN_KEYS,
+        unused_keys=UNUSED_KEYS,
         user_hold_codes=frozenset({USER_HOLD}),
     )
 

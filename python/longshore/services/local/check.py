@@ -1,4 +1,4 @@
-"""Checks a workflow against this machine: requests that it can never grant, and settings without effect (pure)."""
+"""Checks a workflow against this machine (pure); apart so that a report of a run imports no checks of plans."""
 
 from __future__ import annotations
 
@@ -7,28 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from longshore.config.merge import LayerRank
 from longshore.contract.service import Context, Problem, Site
 from longshore.engine.schedule.resource_pool import find_missing_limits
 from longshore.engine.staging import check_staging
 from longshore.services.local.machine import format_amount
-from longshore.sites.requests import ignored_requests
+from longshore.sites.requests import ignored_priorities
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-_IGNORED_SETTINGS: Final = (
-    "queue",
-    "accountingGroup",
-    "accountingUser",
-    "mailTo",
-    "whenToMail",
-    "abortReturnValue",
-    "packing",
-)
-"""Settings of a job that this service does not support."""
 _INSIDE_HINT: Final = "Ask for less, or request it for the job around the run."
-_UNUSED_SITE_KEYS: Final = ("partitions", "qos", "directives", "container")
-"""Settings of a site that have no meaning on a single machine."""
 _REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 
 
@@ -36,8 +25,8 @@ def check_workflow(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the requests of jobs that this machine can never grant, and the settings without effect."""
     capacity = ctx.probe.capacity if ctx.probe else None
     problems = [
-        *_unused_site_settings(ctx.site),
-        *ignored_requests(workflow, _IGNORED_SETTINGS, "the local service"),
+        *_unused_transfer(workflow, ctx.site),
+        *ignored_priorities(workflow, "the local service"),
         *find_missing_limits(workflow, ctx.settings),
         *check_staging(workflow, ctx),
     ]
@@ -64,23 +53,15 @@ def _unlimited_resources(workflow: Workflow, capacity: Mapping[str, int]) -> Ite
         )
 
 
-def _unused_site_settings(site: Site) -> Iterator[Problem]:
-    """Note the site's settings without effect, for its operator."""
-    unused = {key: key for key in _UNUSED_SITE_KEYS if site.settings.get(key)}
-    if (site.settings.get("setup") or {}).get("submit"):
-        unused["setup.submit"] = "setup.submit"
-    if site.settings.get("fileSystem") == "transfer":
-        unused["fileSystem"] = "fileSystem: transfer"
-    # Keys may be written in the profile, at the root of a configuration and by --set: a note for each of these places.
-    places: dict[tuple[str, str], list[str]] = {}
-    for key in unused:
-        origin = site.origin_of(key)
-        places.setdefault((origin.layer, origin.file) if origin else ("", ""), []).append(key)
-    for keys in places.values():
-        words = ", ".join(f"'{unused[key]}'" for key in keys)
+def _unused_transfer(workflow: Workflow, site: Site) -> Iterator[Problem]:
+    """Note that this machine transfers no files; of a profile, only where the site itself is checked, without jobs."""
+    origin = site.origin_of("fileSystem")
+    is_users = origin is None or origin.layer != LayerRank.SITE.label
+    if site.settings.get("fileSystem") == "transfer" and (is_users or not workflow.samples):
         yield Problem(
-            message=f"the local service ignores these keys of the site '{site.name}': {words}",
-            origin=site.origin_of(keys[0]),
+            message="'fileSystem: transfer' has no effect on the service 'local', whose jobs see all files",
+            origin=origin,
+            hint="Leave it out, or write 'scratch' for a copy of the files beside each job.",
             fatal=False,
         )
 

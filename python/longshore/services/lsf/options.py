@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,7 @@ from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.batch.answers import BINARY_UNITS, parse_number
+from longshore.services.batch.backend_options import BackendOption, describe_options, parse_options
 from longshore.services.batch.script import JobSpec, fit_line, to_list
 from longshore.services.batch.settings import node_count, one_of
 from longshore.services.lsf.answers import parse_bytes
@@ -149,8 +150,7 @@ def allocation(job: JobSpec) -> Allocation:
     found = Allocation.of_request(job.batch.request)
     queue = values.get("-q") or str(job.batch.attributes.get("queue") or "")
     slots, nodes = (parse_number(values.get(name, "").partition(",")[0]) for name in ("-n", "-nnodes"))
-    hours, _, minutes = values.get("-W", "").partition("/")[0].rpartition(":")
-    limit = None if (late := parse_number(minutes)) is None else ((parse_number(hours) or 0) * 60 + late) * 60.0
+    limit = parse_run_limit(values.get("-W", ""))
     return msgspec.structs.replace(
         found,
         cpus_per_task=slots or found.cpus_per_task,
@@ -159,6 +159,76 @@ def allocation(job: JobSpec) -> Allocation:
         memory_b=parse_bytes(values.get("-M", "").rstrip("!")) or found.memory_b,
         partitions=tuple(queue.split()),
     )
+
+
+def parse_run_limit(text: str) -> float | None:
+    """Return the seconds of a run limit, ``[hour:]minute[/host]``; ``None`` for another text (bsub(1): -W)."""
+    hours, _, minutes = text.partition("/")[0].rpartition(":")
+    return None if (late := parse_number(minutes)) is None else ((parse_number(hours) or 0) * 60 + late) * 60.0
+
+
+# Options of bsub in one string (``--backend-options``), and the keys that they stand for.
+
+
+_BACKEND_OPTIONS: Final = (
+    BackendOption("-q", "", "queue", "NAME", "queue"),
+    BackendOption("-n", "", "requestCpus", "N", "slots"),
+    BackendOption("-M", "", "requestMemory", "AMOUNT", "memory, in MB or with a unit"),
+    BackendOption("-W", "", "requestWalltime", "[HOURS:]MINUTES", "run limit"),
+    BackendOption("-P", "", "accountingGroup", "NAME", "project"),
+    BackendOption("-gpu", "", "bsub", "TEXT", "GPUs, such as num=2"),
+    *(
+        BackendOption(JOB_NAMES[name], "", f"{SERVICE}.{name}", value, meaning)
+        for name, value, meaning in (
+            ("application", "NAME", "application profile"),
+            ("hosts", "HOSTS", "hosts or groups of hosts"),
+            ("resource", "TEXT", "a resource requirement; may be repeated"),
+            ("serviceClass", "NAME", "service class"),
+            ("priority", "N", "priority among the user's own jobs"),
+            ("userGroup", "NAME", "group of users"),
+            ("exclusive", "", "hosts for a job alone"),
+            ("requeue", "", "LSF may start a job again by itself"),
+        )
+    ),
+)
+BACKEND_HELP: Final = describe_options("Options of --backend-options for LSF, as in bsub:", _BACKEND_OPTIONS)
+
+
+def backend_options(text: str) -> dict[str, Any]:
+    """Return the keys that a string of options stands for; those of LSF in its own map.
+
+    Raises `ConfigError` for an unknown option or a wrong value, and `OptionHelpRequest` where help is requested.
+    """
+    parts = parse_options(text, _BACKEND_OPTIONS, BACKEND_HELP)
+    if parts[1:]:
+        raise ConfigError("a job of LSF has no components: there is no ':' of the back end", hint=BACKEND_HELP)
+    found: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for key, values in parts[0].items():
+        service, _, name = key.rpartition(".")
+        if service:
+            own[name] = _own_value(name, values)
+        elif key == "bsub":
+            found[key] = [f"-gpu {shlex.quote(value)}" for value in values]
+        elif key == "requestWalltime":
+            seconds = parse_run_limit(values[-1])
+            if seconds is None:
+                raise ConfigError(f"the option '-W' of the back end must be [HOURS:]MINUTES, not '{values[-1]}'")
+            found[key] = int(seconds)
+        else:
+            found[key] = values[-1]
+    return found | ({SERVICE: own} if own else {})
+
+
+def _own_value(name: str, values: list[str]) -> YamlValue:
+    """Return the value of a key of the service's own map."""
+    if name == "resource":
+        return list(values)
+    if name == "priority":
+        if (number := parse_number(values[-1])) is None:
+            raise ConfigError(f"the option '-sp' of the back end must be a whole number, not '{values[-1]}'")
+        return number
+    return values[-1] or True
 
 
 def _head(job: JobSpec) -> Iterator[Option]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from longshore.contract.capabilities import BackendOptions
 from longshore.contract.service import Context, PingReport, Problem, ServiceTraits
 from longshore.errors import ConfigError
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
-from longshore.services.lsf.options import SERVICE, memory_unit
-from longshore.sites.requests import ignored_requests
+from longshore.services.lsf.options import SERVICE, backend_options, memory_unit
+from longshore.sites.requests import ignored_priorities
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-_IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
-"""Settings of a job without an equivalent in LSF."""
 
-
-class LsfService(BatchService):
+class LsfService(BatchService, BackendOptions):
     """LSF as a workload manager; experimental."""
 
     name: ClassVar[str] = SERVICE
@@ -31,9 +30,13 @@ class LsfService(BatchService):
         raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.variables.required
     )
 
+    def backend_options(self, text: str) -> Mapping[str, Any]:
+        """Return the keys that a string of options, as bsub has them, stands for; those of LSF in its own map."""
+        return backend_options(text)
+
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""
-        return [*super().check(workflow, ctx), *ignored_requests(workflow, _IGNORED_SETTINGS, "LSF")]
+        return [*super().check(workflow, ctx), *ignored_priorities(workflow, "LSF")]
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""

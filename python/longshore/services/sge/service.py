@@ -25,7 +25,7 @@ from longshore.services.sge.answers import lines_at
 from longshore.services.sge.cluster import blocks, listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import SERVICE, SgeMap
-from longshore.sites.requests import Unmet, ignored_requests, unknown_name
+from longshore.sites.requests import Unmet, ignored_priorities, unknown_name
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -88,8 +88,6 @@ def memory_keys(complexes: str) -> Iterator[dict[str, str]]:
 _OF_MEMORY: Final = re.compile(r"mem|virtual|ram|rss", re.IGNORECASE)
 _COLUMNS: Final = 8
 """Columns of ``qconf -sc``: name, short name, type, relation, requestable, consumable, default and urgency."""
-IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
-"""Settings of a job without an equivalent in Grid Engine."""
 _NODES: Final = f"{SERVICE}.nodesEnvironment"
 _ONE_CLUSTER: Final = ("bin", "root", "cell", "cluster")
 _NAMES: Final = {"requestCpus": "parallelEnvironment", "requestMemory": "mem_resource", "requestDisk": "tmp_resource"}
@@ -259,5 +257,5 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
         return [
             *problems,
             *check_jobs(workflow, ctx),
-            *ignored_requests(workflow, IGNORED_SETTINGS, SgeDialect.title),
+            *ignored_priorities(workflow, SgeDialect.title),
         ]

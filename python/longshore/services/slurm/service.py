@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-
-import msgspec
 
 from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
 from longshore.contract.service import Context, Problem, ServiceTraits
-from longshore.errors import ConfigError, OptionHelpRequest
+from longshore.errors import ConfigError
+from longshore.services.batch.backend_options import BackendOption, describe_options, parse_options
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.slurm.cluster import parse_load
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.options import component_count
-from longshore.sites.requests import ignored_requests
+from longshore.sites.requests import ignored_priorities
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
-
-_WIDTH: Final = 19
-
-
-class BackendOption(msgspec.Struct, frozen=True):
-    """An option with a value: its short name if it has one, its long name, and the key that it stands for.
-
-    `value` and `meaning` describe it to people.
-    """
-
-    short: str
-    long: str
-    key: str
-    value: str
-    meaning: str
-
-
-def describe_options(head: str, options: Sequence[BackendOption]) -> str:
-    """Return the help on options, behind a first line."""
-    rows = [(option.short, f"{option.long}={option.value}", option.meaning) for option in options]
-    names = ((f"{short}," if short else "", long, meaning) for short, long, meaning in (*rows, _HELP))
-    return "\n".join([head, *(f"  {short:3} {long:{_WIDTH}}{meaning}" for short, long, meaning in names)])
-
-
-_HELP: Final = ("-h", "--help", "this text")
-
-
-def parse_options(text: str, options: Sequence[BackendOption], help_text: str) -> list[dict[str, str]]:
-    """Parse a string of options into values by key: a map for each component, which a lone ``:`` parts.
-
-    Raises `ConfigError` for an unknown option or a missing value, and `OptionHelpRequest` where help is requested.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"the options of the back end cannot be split into words: {text!r}: {error}") from error
-    keys = {name: option.key for option in options for name in (option.short, option.long) if name}
-    components: list[dict[str, str]] = [{}]
-    rest = iter(words)
-    for word in rest:
-        if word == ":":
-            components.append({})
-            continue
-        if word in _HELP:
-            raise OptionHelpRequest(help_text)
-        option, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        if option not in keys:
-            raise ConfigError(f"there is no option '{word}' of the back end", hint=help_text)
-        if not equals:
-            value = next(rest, "")
-        if not value:
-            raise ConfigError(f"the option '{option}' of the back end needs a value")
-        components[-1][keys[option]] = value
-    return components
-
 
 # The options are those of open-lmake's page "Slurm backend".
 
@@ -106,7 +49,8 @@ def backend_options(text: str) -> dict[str, str]:
 
     Raises `ConfigError` for an unknown option or a missing value, and `OptionHelpRequest` where help is requested.
     """
-    first, *others = parse_options(text, _OPTIONS, BACKEND_HELP)
+    parsed = [{key: values[-1] for key, values in each.items()} for each in parse_options(text, _OPTIONS, BACKEND_HELP)]
+    first, *others = parsed
     if any("licence" in each for each in others):
         raise ConfigError("licences belong to the whole job: give them before the first ':'")
     numbered = {f"{name}{number}": value for number, each in enumerate(others, 1) for name, value in each.items()}
@@ -140,10 +84,6 @@ def launcher_line(launcher: object, components: int = 1) -> str:
         # Their tasks may have different numbers of processors, which one option cannot express.
         return f"srun --export=ALL --het-group={','.join(map(str, range(components)))}"
     return _KNOWN.get(launcher.strip(), launcher.strip())
-
-
-IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
-"""Settings of a job without an equivalent in Slurm."""
 
 
 def check_library(ctx: Context) -> Iterator[Problem]:
@@ -203,5 +143,5 @@ class SlurmService(BatchService, LauncherLine, BackendOptions, LoadReporter):
             *super().check(workflow, ctx),
             *check_library(ctx),
             *check_clusters(workflow, ctx),
-            *ignored_requests(workflow, IGNORED_SETTINGS, "Slurm"),
+            *ignored_priorities(workflow, "Slurm"),
         ]

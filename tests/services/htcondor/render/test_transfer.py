@@ -12,7 +12,6 @@ from longshore.contract.service import RunPaths
 from longshore.model.tasks import Dag, File
 from longshore.model.workflow import Job, JobSettings, Workflow
 from longshore.services.htcondor.check import check
-from longshore.services.htcondor.render import transfer
 
 SITE = {"fileSystem": "transfer"}
 FILES = {
@@ -42,13 +41,6 @@ def test_inputs_and_outputs_of_a_job_are_transferred(file_system: str) -> None:
     assert 'arguments = "./graph.qg /cvmfs/x/table.csv ./list.txt ./out$(a).fits"' in lines
     assert 'VARS j0 n="a1" o="00" a="1" to="1" tr="1.fits=/data/runs/one/results/out1"' in lines
     assert "LONGSHORE_JOB_RUN_DIR=. " in text
-
-
-def test_a_command_that_transfers_files_has_no_effect() -> None:
-    site = context({"fileSystem": "scratch", "transferCommand": "cp {source} {target}"})
-    (problem,) = transfer.problems(Workflow("w", Dag.by_name([_job(1)]), files=FILES), site)
-    assert "'transferCommand' has no effect" in problem.message
-    assert not problem.fatal
 
 
 def test_nothing_is_transferred_on_a_shared_file_system() -> None:

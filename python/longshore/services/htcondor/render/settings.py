@@ -32,6 +32,39 @@ RUN_KEYS: Final = (
     "wmsConfig",
 )
 """Keys outside of the map that only this service reads."""
+UNUSED_KEYS: Final = {
+    "backendOptions": "commands of submit descriptions are in 'profile.condor' and 'directives'",
+    "concurrencyLimits": "the pool has limits of its own (NAME_LIMIT)",
+    "enforceMemory": "the pool's own policy enforces memory",
+    "fastFailureTime": "DAGMan pauses no run",
+    "keepLogs": "HTCondor writes the logs, and they stay",
+    "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
+    "killGrace": "the machines decide how jobs end (MachineMaxVacateTime)",
+    "killSignals": "the machines decide how jobs end; profile.condor: {kill_sig: INT} selects a signal",
+    "limits.arraySize": "HTCondor gets the whole graph",
+    "limits.pollFloor": "DAGMan's own interval is DAGMAN_CHECK_QUEUE_INTERVAL of 'wmsConfig'",
+    "limits.queued": "DAGMan's own limit is DAGMAN_MAX_JOBS_IDLE of 'wmsConfig'",
+    "limits.running": "DAGMan's own limit is DAGMAN_MAX_JOBS_SUBMITTED of 'wmsConfig'",
+    "limits.submitRate": "DAGMan's own limit is DAGMAN_MAX_SUBMITS_PER_INTERVAL of 'wmsConfig'",
+    "maxFastFailures": "DAGMan pauses no run",
+    "maxLogSize": "sizes of logs are not checked while jobs run",
+    "memoryGrace": "the pool's own policy enforces memory",
+    "packing": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
+    "partitions": "HTCondor has no queues: jobs go to the machines that fit them",
+    "pilot": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
+    "qos": "HTCondor has no queues, and so no quality of service",
+    "queue": "HTCondor has no queues: jobs go to the machines that fit them",
+    "resources": "the pool has the machines",
+    "retryOnLost": "HTCondor restarts a job whose machine went down",
+    "retryOnPreempted": "HTCondor restarts a preempted job",
+    "scratch": "the scratch directories of jobs are HTCondor's",
+    "setup.submit": "HTCondor is called through its own library, without a shell",
+    "shareMachine": "the pool has the machines",
+    "subDirTemplate": "logs are in folders by label",
+    "templates": "submit descriptions are written without a template; 'directives' adds lines to them",
+    "transferCommand": "HTCondor transfers files itself; a plug-in of the pool transfers files at URLs",
+}
+"""Key without effect on HTCondor -> why."""
 SITE_KEYS: Final = ("maxJobs", "pool", "schedd")
 """Keys of the map: limits of queued jobs per category; names of the pool and the schedd."""
 _OTHER_KEYS: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})

@@ -70,13 +70,6 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Files that cannot be transferred: two of one name, or paths with separators of lists."""
     if not is_enabled(ctx):
         return
-    if ctx.site.settings.get("transferCommand"):
-        yield Problem(
-            message="'transferCommand' has no effect: HTCondor transfers files itself",
-            origin=ctx.site.origin,
-            hint="Leave it out; a file-transfer plug-in of the pool transfers files at URLs.",
-            fatal=False,
-        )
     files = workflow.files
     for file in files.values():
         if _is_transferred(file) and _LIST_SEPARATORS.search(file.path):
