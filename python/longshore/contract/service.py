@@ -321,6 +321,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         return self.origins.get(key, self.origin)
 
 
+UNUSED: Final = "unused"
+"""`Problem.code` of a note on a setting without effect; of a profile, only the check of its site tells it."""
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Request that a service cannot fulfil."""
 

@@ -19,10 +19,10 @@ import msgspec
 from longshore.config.combine import ClusterProfile
 from longshore.config.command_lines import ShellLine
 from longshore.config.lint import find_ineffective_sections, find_unmatched_sections
-from longshore.config.merge import Node
+from longshore.config.merge import LayerRank, Node
 from longshore.config.secrets import hide_secrets
 from longshore.config.templates import Quotation
-from longshore.contract.service import Problem, RunPaths, file_name
+from longshore.contract.service import UNUSED, Problem, RunPaths, file_name
 from longshore.jobs.commands import (
     command_argv,
     command_program,
@@ -502,7 +502,11 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
 
 
 def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
-    yield from judge(run, workflow)
+    for problem in judge(run, workflow):
+        # Who submits cannot mend a profile.
+        is_of_profile = problem.origin is not None and problem.origin.layer == LayerRank.SITE.label
+        if problem.code != UNUSED or not is_of_profile:
+            yield problem
     yield from _log_conflicts(jobs, workflow)
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.config.merge import LayerRank
-from longshore.contract.service import Context, Problem, Site
+from longshore.contract.service import UNUSED, Context, Problem, Site
 from longshore.engine.schedule.resource_pool import find_missing_limits
 from longshore.engine.staging import check_staging
 from longshore.services.local.machine import format_amount
@@ -25,7 +24,7 @@ def check_workflow(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the requests of jobs that this machine can never grant, and the settings without effect."""
     capacity = ctx.probe.capacity if ctx.probe else None
     problems = [
-        *_unused_transfer(workflow, ctx.site),
+        *_unused_transfer(ctx.site),
         *ignored_priorities(workflow, "the local service"),
         *find_missing_limits(workflow, ctx.settings),
         *check_staging(workflow, ctx),
@@ -53,14 +52,13 @@ def _unlimited_resources(workflow: Workflow, capacity: Mapping[str, int]) -> Ite
         )
 
 
-def _unused_transfer(workflow: Workflow, site: Site) -> Iterator[Problem]:
-    """Note that this machine transfers no files; of a profile, only where the site itself is checked, without jobs."""
-    origin = site.origin_of("fileSystem")
-    is_users = origin is None or origin.layer != LayerRank.SITE.label
-    if site.settings.get("fileSystem") == "transfer" and (is_users or not workflow.samples):
+def _unused_transfer(site: Site) -> Iterator[Problem]:
+    """Note that this machine transfers no files."""
+    if site.settings.get("fileSystem") == "transfer":
         yield Problem(
             message="'fileSystem: transfer' has no effect on the service 'local', whose jobs see all files",
-            origin=origin,
+            origin=site.origin_of("fileSystem"),
+            code=UNUSED,
             hint="Leave it out, or write 'scratch' for a copy of the files beside each job.",
             fatal=False,
         )
