@@ -75,7 +75,7 @@ def test_texts_that_differ_in_numbers_only_have_values_of_their_own(whole: int, 
     assert value == Decimal(repr(max(whole, 7) + whole // 3 - (float(part) + 0)))
 
 
-@pytest.mark.parametrize("text", ["012 * 3", "1.5.2 * 3", "1 2 * 3"])
+@pytest.mark.parametrize("text", ["1.5.2 * 3", "1 2 * 3"])
 def test_a_malformed_number_is_an_error_after_a_good_one_of_its_form(text: str) -> None:
     assert evaluate_amount("12 * 3") == "36"
     with pytest.raises(ConfigError, match="is no arithmetic"):

@@ -29,7 +29,7 @@ EXPECTED = {
     "packed.yaml": [
         "'pipelineYaml' names the file '/opt/lsst/pipelines/Demo/ApPipe.yaml', which does not exist",
         "the environment has no variable 'WEEKLY', which is needed when the run is submitted",
-        "'2:30' is read as text here, but YAML 1.1, and BPS with it, reads the number 150",
+        "'2:30' is 150 here, as BPS reads it",
     ],
     "old.yaml": [
         "the environment has no variable 'OBS_DEMO_DIR'",

@@ -19,7 +19,7 @@ from longshore.config.lint import add_intended_keys
 from longshore.config.lint_variables import LintContext
 from longshore.config.schema import Severity
 from longshore.config.search import Config
-from longshore.config.yaml_text import check_unquoted_word, parse_yaml
+from longshore.config.yaml_text import parse_yaml
 from longshore.errors import LongshoreError
 from longshore.plan.configuration import explain_keys, read_draft
 from longshore.plan.lint_file import lint_file
@@ -230,37 +230,73 @@ def test_misspelt_keys_are_read() -> None:
     assert Config(both).search(".pipetask.a.x").value == 1
 
 
+BPS = "wmsServiceClass: lsst.ctrl.bps.htcondor.HTCondorService\ncomputeSite: x\nsite: {x: {}}\n"
+WORDS = (
+    "1:30",
+    "010",
+    "no",
+    "Yes",
+    "1e3",
+    "1.10",
+    "123_456",
+    "0x1F",
+    "0o10",
+    "true",
+    "10",
+    "1.0e+3",
+    "'no'",
+    "2-03:00",
+)
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_a_run_of_its_own_takes_texts_as_they_are(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text(f"{HERE}project: {text}\nmine: {text}\n", "utf-8")
+    assert [each.message for each in lint_file(path, now=0).findings if f"'{text}'" in each.message] == []
+
+
 @pytest.mark.parametrize(
-    ("text", "hint"),
+    ("text", "said", "hint"),
     [
-        ("12:30:45", 'Quote it: "12:30:45".'),
-        ("1:30", 'Quote it: "1:30".'),
-        ("010", "Write 10 for the decimal number, 8 if the octal one is meant"),
-        ("no", "Write false, or quote it"),
-        ("Yes", "Write true"),
-        ("on", "Write true"),
-        ("1e3", "Write 1000,"),
-        ("1.5e-3", None),
-        ("2.5e3", "Write 2500,"),
-        ("1e999", "Write 1.0e+999,"),
-        ("0o10", "Write 8,"),
-        ("true", None),
-        ("10", None),
-        ("0", None),
-        ("1.0e+3", None),
-        ("2-03:00:00", None),
-        ("0.5", None),
-        ("word", None),
-        ("'no'", None),
-        ('"010"', None),
+        ("12:30:45", "'12:30:45' is 45045 here", 'Quote it if the text is meant: "12:30:45".'),
+        ("1:30", "'1:30' is 90 here", 'Quote it if the text is meant: "1:30".'),
+        ("010", "'010' is 8 here", 'Write 10 for the decimal number, 8 for this one, or quote it: "010".'),
+        ("no", "'no' is false here", 'Write false, or quote it if the word is meant: "no".'),
+        ("Yes", "'Yes' is true here", 'Write true, or quote it if the word is meant: "Yes".'),
+        ("1.10", "'1.10' is 1.1 here", 'Quote it if the text is meant: "1.10".'),
+        ("123_456", "'123_456' is 123456 here", 'Quote it if the text is meant: "123_456".'),
+        *((text, "", "") for text in ("1e3", "0o10", "true", "10", "0", "2-03:00:00", "0.5", "word", "'no'", '"010"')),
     ],
 )
-def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
+def test_a_run_of_bps_warns_once_where_its_value_is_not_the_text(
+    tmp_path: Path, text: str, said: str, hint: str
+) -> None:
     path = tmp_path / "f.yaml"
-    path.write_text(f"{HERE}project: {text}\n", "utf-8")
-    hints = [each.hint for each in lint_file(path, now=0).findings if " be 'text'" not in each.hint]
-    assert len([each for each in hints if hint and each.startswith(hint)]) == bool(hint)
-    assert check_unquoted_word("word", "word") is None
+    path.write_text(f"{BPS}project: {text}\n", "utf-8")
+    found = [(each.message, each.hint) for each in lint_file(path, now=0).findings if "as BPS reads it" in each.message]
+    assert found == ([(f"{said}, as BPS reads it by YAML 1.1", hint)] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "warnings"),
+    [
+        ("requestWalltime: 1:30:00", 0),
+        ("requestWalltime: 1:30", 1),
+        ("requestMemory: 4_096", 0),
+        ("requestMemory: 0100", 1),
+        ("limitThreads: no", 0),
+    ],
+)
+def test_a_run_of_bps_does_not_warn_where_text_and_value_are_one_amount(
+    tmp_path: Path, line: str, warnings: int
+) -> None:
+    path = tmp_path / "f.yaml"
+    for key in (line, f"pipetask: {{a: {{{line}}}}}"):
+        path.write_text(f"{BPS}{key}\n", "utf-8")
+        assert sum("as BPS reads it" in each.message for each in lint_file(path, now=0).findings) == warnings
+        path.write_text(f"{HERE}{key}\n", "utf-8")
+        assert [each for each in lint_file(path, now=0).findings if line.partition(": ")[0] in each.message] == []
 
 
 def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class TestRequest:
             ("memoryMultiplier: [2]", "'memoryMultiplier' must be a number"),
             ("queue: [a]", "'queue' must be one value"),
             ("computeSite: [a]", "'computeSite' must be text"),
-            ("workingDirectory: true", "'workingDirectory' must be text"),
+            ("workingDirectory: [a]", "'workingDirectory' must be text"),
         ],
     )
     def test_wrong_values(self, text: str, message: str) -> None:
@@ -195,13 +195,13 @@ class TestAttributes:
 class TestEnvironment:
     def test_values_are_text(self) -> None:
         profile = profile_of(
-            "environment: {A: 1, B: false, C: 'one {v} three', D: 1.5, E: null, F: '', G: '{no}'}\nv: two"
+            "environment: {A: 1, B: false, C: 'one {v} three', D: 1.50, E: null, F: '', G: '{no}'}\nv: two"
         )
         assert profile.settings.environment == {
             "A": "1",
-            "B": "False",
+            "B": "false",
             "C": "one two three",
-            "D": "1.5",
+            "D": "1.50",
             "F": "",
             "G": "",
         }
@@ -353,7 +353,7 @@ class TestCommand:
             ("runQuantumCommand: {a: 1}", "1:20: 'runQuantumCommand' must be text or a list of texts"),
             ("runQuantumCommand: [echo, [1]]", "1:27: 'runQuantumCommand' must be text or a list of texts"),
             ("runQuantumCommand: [echo, null]", "must be text"),
-            ("runQuantumCommand: true", "must be text or a list of texts, not 'true'"),
+            ("runQuantumCommand: [echo, null]", "must be text or a list of texts, not 'null'"),
         ],
     )
     def test_wrong_values(self, text: str, message: str) -> None:

@@ -67,7 +67,7 @@ def test_memory(value: Any, expected: int) -> None:
         "4 i",
         "4 ib",
         "4,096",
-        "1e3",
+        "1e30",
         True,
         None,
         [1],

@@ -125,7 +125,7 @@ def test_labels_of_a_cluster_must_agree() -> None:
         ("slurm: 3", "'slurm' must be a map"),
         ("directives: {a: 1}", "'directives' must be lines of text"),
         ("sbatch: [[a]]", "'sbatch' must be lines of text"),
-        ("pipetask: {a: {directives: true}}", "'directives' must be lines of text"),
+        ("pipetask: {a: {directives: [null]}}", "'directives' must be lines of text"),
     ],
 )
 def test_the_wrong_kind_is_refused_where_it_stands(text: str, words: str) -> None:

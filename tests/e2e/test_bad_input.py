@@ -65,7 +65,7 @@ YAML = [
     ("wfformat: graph.json\npipelineYaml: x\n", r"run\.yaml:2:15: .*'wfformat' and 'pipelineYaml'", "one payload"),
     ("wfformat: graph.json\nrunQuantumCommand: 'x {nope}'\n", r"run\.yaml:2:20: .*'\{nope\}'", "double the braces"),
     ("wfformat: graph.json\na: '{b}'\nb: '{a}'\nrunQuantumCommand: '{a}'\n", r"'a' -> 'b' -> 'a'", None),
-    ("wfformat: graph.json\nrunQuantumCommand: true\n", r"run\.yaml:2:20: .*not 'true'", 'Quote it .*: "true"'),
+    ("wfformat: graph.json\nrunQuantumCommand: [x, ~]\n", r"run\.yaml:2:24: .*not 'null'", None),
     ("wfformat: graph.json\nrunQuantumCommand: []\n", r"run\.yaml:2:20: .*names no program", None),
     ("wfformat: graph.json\nrequestResources: {cpus: 1}\n", r"run\.yaml:2:26: 'cpus'.*'requestCpus'", None),
 ]

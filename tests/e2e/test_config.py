@@ -333,9 +333,9 @@ def test_a_submission_lints_first(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("queue: a\nqueue: b\nrequestCpus: two\n").name)
     assert ran.returncode == 3
     assert "given twice (and 1 more error: longshore config lint run.yaml)" in ran.stderr
-    ran = cli("transform", write_run("runQuantumCommand: 'true'\nnumberOfRetries: 010\n").name)
+    ran = cli("transform", write_run("runQuantumCommand: 'true'\nrequestMemry: 10\n").name)
     assert ran.returncode == 0
-    assert ran.stderr.count("'010' is 8") == 1
+    assert ran.stderr.count("Did you mean 'requestMemory'?") == 1
 
 
 BOMB = "\n".join(

@@ -191,7 +191,7 @@ def test_invalid_json_lines_are_reported_with_their_line(text: str, says: str, l
     assert caught.value.origin.line == line
 
 
-@pytest.mark.parametrize("value", [True, None, [1], {"a": 1}])
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
 def test_a_cell_is_text_or_a_number(value: object) -> None:
     table = Table(name="t", columns={"a": ["x", value]}, lines=[1, 2])
     with pytest.raises(ConfigError) as caught:
@@ -206,12 +206,10 @@ def test_a_line_that_begins_with_a_hash_is_named_where_a_column_is_unknown() -> 
         assert "comment: '#'" in caught.value.hint
 
 
-def test_unknown_or_mixed_column_is_refused() -> None:
+def test_unknown_column_is_refused() -> None:
     with pytest.raises(ConfigError, match="no column 'vist'") as caught:
         parse_csv("visit\n1\n", CSV).column("vist", HERE)
     assert caught.value.hint == "Did you mean 'visit'?"
-    with pytest.raises(ConfigError, match="numbers and text"):
-        parse_json_lines('{"a": 1}\n{"a": "1"}\n', CSV).column("a", HERE)
 
 
 @given(st.text(max_size=60))
@@ -357,12 +355,10 @@ def test_a_captured_dimension_can_have_values_of_its_own() -> None:
         ({"table": "t.csv", "comment": None}, "must be what the lines begin with, not"),
         ({"table": "t.csv", "comment": '"'}, "must be what the lines begin with"),
         ([1, 2, 1], "value '1' twice"),
-        ([1, 1.0], "value '1.0' twice"),
-        ([1, "a"], "numbers and text"),
+        ([1, "1"], "value '1' twice"),
         ([True], "numbers or text"),
         ([None], "numbers or text"),
         ([[1]], "numbers or text"),
-        ([float("nan")], "numbers or text"),
         (["a\0b"], "NUL"),
         (["\udc80"], "not Unicode"),
         ({"table": "nowhere.csv"}, "was not read"),
@@ -371,7 +367,7 @@ def test_a_captured_dimension_can_have_values_of_its_own() -> None:
         ({"glob": "raw/{y}.fits"}, "does not capture it"),
         ({"glob": "raw/x.fits"}, "captures nothing"),
     ],
-    ids=range(29),
+    ids=range(27),
 )
 def test_invalid_dimension_is_reported(dimension: object, says: str) -> None:
     tables = {"t.csv": parse_csv("visit\n1\n", CSV), "empty.csv": parse_csv("x\n", CSV)}
@@ -416,7 +412,7 @@ def test_the_cells_of_a_relation_are_read_as_the_dimension_is() -> None:
         ("visit,pach\n1,1\n", {}, "names the unknown dimension 'pach'"),
         ("visit\n1\n", {}, "two dimensions or more"),
         ("visit,patch\n1,1\n2,1\n1,1\n", {}, "row '1, 1' twice"),
-        ("visit,patch\n1,x\n", {}, "values of 'patch' are numbers"),
+        ("visit,patch\n1,x\n", {}, "joins nothing"),
         ("visit,patch\n1,1\n", {"columns": ["visit", "x"]}, "names the unknown dimension 'x'"),
         ("visit,patch\n1,1\n", {"columns": {"visit": "v", "patch": "patch"}}, "no column 'v'"),
         ("visit,patch\n1,1\n", {"columns": ["visit"]}, "two dimensions or more"),

@@ -100,13 +100,13 @@ def test_conflicting_imports_are_refused(section: str, one: Any, other: Any) -> 
 @pytest.mark.parametrize(
     ("imports", "says"),
     [
-        (7, "what 'imports' names must be text, not '7'"),
+        ([None], "what 'imports' names must be text, not 'null'"),
         ([[]], "what 'imports' names must be text"),
         ({"include": ["a"]}, "an import has no 'location'"),
         ({"location": ""}, "'location' of an import must be text"),
         ({"location": "x", "inclde": ["a"]}, "an import has no key 'inclde'\nDid you mean 'include'?"),
         ({"location": "x", "include": ["a"], "exclude": ["b"]}, "an import has both 'include' and 'exclude'"),
-        ({"location": "x", "include": [7]}, "'include' of an import must be a list of names, not '7'"),
+        ({"location": "x", "include": [None]}, "'include' of an import must be a list of names, not 'null'"),
         (
             {"location": "x", "labeledSubsetModifyMode": "drop"},
             "'labeledSubsetModifyMode' must be DROP or EDIT, not 'drop'",

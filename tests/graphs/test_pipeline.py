@@ -309,7 +309,7 @@ def test_garbage_collection_resumes_after_success_and_failure() -> None:
         (("tasks", "stack", "requestMemory"), 1, "no key 'requestMemory'"),
         (("tasks", "stack", "dimensions"), ["pach"], "names the unknown dimension 'pach'"),
         (("tasks", "stack", "dimensions"), ["patch", "patch"], "names 'patch' twice"),
-        (("tasks", "stack", "dimensions"), [1], "list of names"),
+        (("tasks", "stack", "dimensions"), [None], "list of names"),
         (("tasks", "stack", "inputs"), ["calxp"], "names the unknown dataset 'calxp'"),
         (("tasks", "stack", "inputs"), {"calexp": "elsewhere/{visit}"}, "has two paths"),
         (("tasks", "stack", "inputs"), ["coadd"], "reads and writes the dataset 'coadd'"),
@@ -320,7 +320,7 @@ def test_garbage_collection_resumes_after_success_and_failure() -> None:
         (("tasks", "a b"), {"command": "x"}, "cannot be the label"),
         (("datasets", "visit"), "x/{visit}", "cannot be a dataset as well"),
         (("datasets", "label"), "x/{visit}", "cannot be a name"),
-        (("datasets", "raw"), 5, "must be text"),
+        (("datasets", "raw"), True, "must be text"),
         (("datasets", "raw"), {"pth": "x"}, "no key 'pth'"),
         (("datasets", "raw"), "raw/{vist}", "names the unknown dimension 'vist'"),
         (("datasets", "raw"), "raw/{visit:/>9}_{detector}", "slash in the format"),
@@ -486,7 +486,7 @@ def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
     [
         ({"s": ["nobody"]}, "names the unknown task 'nobody'"),
         ({"s": {"x": 1}}, "list of labels"),
-        ({"s": [1]}, "list of names"),
+        ({"s": [None]}, "list of names"),
     ],
 )
 def test_invalid_subset_is_reported(subsets: object, says: str) -> None:

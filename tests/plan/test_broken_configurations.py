@@ -40,9 +40,9 @@ BROKEN: Final = [
     ),
     ("a bracket that is never closed", "a: [1, 2\n", "run.yaml:1:4: this is not YAML: the bracket '[' that opens here"),
     (
-        "a word that is a truth value",
-        f"{TASKS}    one: {{command: [echo, yes]}}\n",
-        "run.yaml:3:27: the command of the task 'one' must be text or a list of texts, not 'yes'",
+        "a word that is null",
+        f"{TASKS}    one: {{command: [echo, ~]}}\n",
+        "run.yaml:3:27: the command of the task 'one' must be text or a list of texts, not 'null'",
     ),
     ("a number that is a truth value", f"{ONE}requestCpus: yes\n", "run.yaml:4:14: 'requestCpus' must be"),
     (
@@ -146,9 +146,9 @@ BROKEN: Final = [
         "run.yaml:1:28: the dimension 'n' has no values",
     ),
     (
-        "a dimension of numbers and text",
-        f"pipeline: {{dimensions: {{n: [1, a]}}, tasks: {{one: {{command: 'true', {BY_N}}}}}}}\n",
-        "run.yaml:1:32: the dimension 'n' has numbers and text",
+        "a value of a dimension that is null",
+        f"pipeline: {{dimensions: {{n: [1, ~]}}, tasks: {{one: {{command: 'true', {BY_N}}}}}}}\n",
+        "run.yaml:1:32: the dimension 'n' cannot have the value 'null'",
     ),
     (
         "a path without a dimension",
@@ -278,7 +278,7 @@ def test_a_key_in_an_imported_pipeline_is_told_at_its_place(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        (f"{TASKS}    one: {{command: [echo, yes]}}\n", "Quote it if the word is meant: 'yes'."),
+        (f"{TASKS}    one: {{command: [echo, ~]}}\n", 'Give it a value; an empty text is written "".'),
         (f"{TASKS}    one: {{command: [echo, {{a}}], inputs: {{a: x}}}}\n", "Quote it: '{a}'."),
         (f"{TASKS}    one: {{command: x, outputs: {{a: {{n}}}}}}\n", "Quote it: '{n}'."),
         ("pipeline:\n  taks:\n    one: {command: x}\n", "Did you mean 'tasks'?"),

@@ -137,9 +137,9 @@ def test_numbers_come_in_their_order_and_before_words() -> None:
     places = {f"a{number}": {"d": value} for number, value in enumerate(values)}
     assert [group.key for group in ordered(rule("a", "d"), of=jobs_of(places, [])).orderings[0].groups] == [
         (9,),
+        ("10",),
         (20,),
         (100,),
-        ("10",),
         ("x",),
     ]
 

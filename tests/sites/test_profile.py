@@ -63,7 +63,7 @@ def test_a_ring_is_named_with_its_place() -> None:
     assert caught.value.origin == Origin("a.yaml", 1, 11, "file")
 
 
-@pytest.mark.parametrize("text", ["inherits: 3", "inherits: [a, 4]", "inherits: {a: 1}"])
+@pytest.mark.parametrize("text", ["inherits: [null]", "inherits: [a, [b]]", "inherits: {a: 1}"])
 def test_invalid_parent_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="'inherits' must name a site or a list of sites"):
         resolved("b", a="{}", b=text)

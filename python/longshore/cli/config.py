@@ -12,7 +12,7 @@ import click
 from longshore.cli.options import CONFIG_FILE, IMPORT, JSON, OptionRecord, group_options, submission_options
 from longshore.cli.terminal import print_json
 from longshore.config.explain import InterpolationStep, KeyExplanation, StepKind
-from longshore.config.merge import Node, plain_value
+from longshore.config.merge import Node
 from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError, Origin
 from longshore.model.report import escape_controls
@@ -37,7 +37,17 @@ def _yaml_lines(node: Node, depth: int, *, origins: bool) -> Iterator[str]:
             yield from _yaml_lines(child, depth + 1, origins=origins)
         else:
             place = f"  # {_origin_text(child.origin)}" if origins else ""
-            yield f"{start} {_yaml_value(plain_value(child))}{place}"
+            yield f"{start} {_node_text(child)}{place}"
+
+
+def _node_text(node: Node) -> str:
+    """A value in one line of YAML, with numbers and truth values as they were written."""
+    if isinstance(node.value, str) and not node.written:
+        return _yaml_value(node.value)
+    from longshore.config.yaml_text import dump_tree
+
+    text = dump_tree(node, default_flow_style=True, width=_NO_WRAP, allow_unicode=False)
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _yaml_value(value: Any) -> str:

@@ -91,8 +91,8 @@ def _names(node: Node | None) -> list[str]:
     if node is None:
         return []
     if isinstance(node.value, list):
-        return [str(each.value) for each in node.value]
-    return list(map_items(node)) if isinstance(node.value, dict) else [str(node.value)]
+        return [each.text for each in node.value]
+    return list(map_items(node)) if isinstance(node.value, dict) else [node.text]
 
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
@@ -152,7 +152,7 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
     if not nodes:
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)
     for node in nodes:
-        if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
+        if not node.has_text:
             raise ConfigError(
                 f"'{key}' must be text or a list of texts, not {quote_node(node)}",
                 origin=node.origin,
@@ -169,7 +169,7 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
         for node in nodes:
             _refuse_collection(node, config, scope)
     if not isinstance(hit.value, list):
-        line = interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
+        line = interpolate_shell_line(hit.text, hit.origin, config, scope, lazy=lazy)
         # Tasks of quantum graphs have no command of their own, and lines for them are as in BPS.
         return Template(plain_parts(line.parts), line.origin) if default is None else line
     undefined = partial(_undefined_in_command, config=config, scope=scope)
@@ -177,9 +177,7 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
     return tuple(
         Template(
             protect_data(
-                _map_literals(
-                    interpolator.parts(str(node.value), node.origin), partial(replace_program_paths, env=scope.env)
-                )
+                _map_literals(interpolator.parts(node.text, node.origin), partial(replace_program_paths, env=scope.env))
             ),
             node.origin,
         )
@@ -217,11 +215,11 @@ def read_command_words(config: Config, key: str, scope: Scope) -> tuple[str, ...
     hit = config.lookup(key, scope)
     if hit is None or hit.value is None:
         return ()
-    if not isinstance(hit.value, str):
+    if not hit.has_text:
         raise ConfigError(f"'{key}' must be text, not {quote_value(hit.plain_value())}", origin=hit.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
     env = _without_empty_program_paths(scope.env)
-    parts = Interpolator(config, replace(scope, env=env, undefined=undefined)).parts(hit.value, hit.origin, name=key)
+    parts = Interpolator(config, replace(scope, env=env, undefined=undefined)).parts(hit.text, hit.origin, name=key)
     parts = _map_literals(parts, partial(replace_program_paths, env=env))
     try:
         return split_words(parts)
@@ -272,7 +270,7 @@ def _shell_program_paths(line: str) -> str:
 def _refuse_collection(node: Node, config: Config, scope: Scope) -> None:
     """Refuse ``{output}`` in a command of a pipeline unless a user defined it: a collection is no file."""
     if "output" in scope.free or not any(
-        isinstance(part, Field) and part.name == "output" for part in split_fields(str(node.value))
+        isinstance(part, Field) and part.name == "output" for part in split_fields(node.text)
     ):
         return
     hit = config.lookup("output", scope)

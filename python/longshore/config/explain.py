@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.config.final_job import read_when_run
 from longshore.config.interpolate import BPS_EVAL, Interpolator, RawValue, Scope
-from longshore.config.merge import Marker, Node, plain_value
+from longshore.config.merge import Marker, Node, written_value
 from longshore.config.schema import find_key_schema, keys_of_schema
 from longshore.config.search import SECTIONS, Config, is_delimited
 from longshore.config.templates import Field, expand_env, rewrite_angled_env, split_angled, split_variables
@@ -138,7 +138,7 @@ def explain_key(
     try:
         if path == _WHEN_RUN:
             read_when_run(config)  # refuses words that it does not know
-        value = Interpolator(config, scope).value(key, hit)
+        value = Interpolator(config, scope).value(key, hit) if isinstance(hit.value, str) else hit.as_written
     except ConfigError as caught:
         error = caught
     if isinstance(hit.value, str):
@@ -151,7 +151,7 @@ def explain_key(
         is_found=True,
         value=value,
         origin=hit.origin,
-        written=hit.plain_value(),
+        written=hit.as_written,
         overridden_values=tuple(_overridden_values(hit.node)),
         hidden_values=tuple(_hidden_values(config, key, scope, hit)),
         steps=tuple(steps),
@@ -185,7 +185,7 @@ def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:
     below = node.replaced_node if node else None
     while below is not None:
         # A deleted key has no value; the value it deleted is still shown.
-        value = None if below.value is Marker.DELETE else plain_value(below)
+        value = None if below.value is Marker.DELETE else written_value(below)
         yield OverriddenValue(value=value, origin=below.origin)
         below = below.replaced_node
 
@@ -202,7 +202,7 @@ def _hidden_values(config: Config, key: str, scope: Scope, hit: RawValue) -> Ite
         if hit.node is node:
             later = True
         elif later:
-            yield OverriddenValue(value=plain_value(node), origin=node.origin, section=name)
+            yield OverriddenValue(value=written_value(node), origin=node.origin, section=name)
 
 
 def _searched_sections(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
@@ -226,7 +226,7 @@ class _StepCollector:
 
     def of(self, name: str, hit: RawValue, depth: int) -> Iterator[InterpolationStep]:
         """The text, then what was substituted in it."""
-        text = str(hit.value)
+        text = hit.text
         yield InterpolationStep(kind=StepKind.WRITTEN, depth=depth, name=name, text=text, origin=hit.origin)
         expanded = expand_env(rewrite_angled_env(text, self.scope.env), self.scope.env)
         if expanded != text:
@@ -258,5 +258,5 @@ class _StepCollector:
             and any(mark in hit.value for mark in ("{", "<", "$", BPS_EVAL))
         ):
             yield from self.of(name, hit, depth)
-        value = Interpolator(self.config, self.scope).value(name, hit)
+        value = Interpolator(self.config, self.scope).value(name, hit) if isinstance(hit.value, str) else hit.text
         yield InterpolationStep(kind=StepKind.VARIABLE, depth=depth, name=name, text=str(value), origin=hit.origin)

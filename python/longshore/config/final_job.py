@@ -44,7 +44,7 @@ def read_when_run(config: Config) -> WhenRun:
     if not isinstance(section.value, dict):
         raise ConfigError("'finalJob' must be a map", origin=section.origin)
     kind = section.value.get("implementation")
-    if kind is not None and kind.value is not None and str(kind.value).upper() != "JOB":
+    if kind is not None and kind.value is not None and kind.text.upper() != "JOB":
         raise ConfigError(
             f"'finalJob.implementation' must be JOB, not '{kind.value}': the final job is one job, not a workflow",
             origin=kind.origin,
@@ -54,7 +54,7 @@ def read_when_run(config: Config) -> WhenRun:
     if node is None or node.value is None:
         return WhenRun.ALWAYS if any(NUMBERED_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
     try:
-        return WhenRun(str(node.value))
+        return WhenRun(node.text)
     except ValueError:
         raise ConfigError(
             f"'finalJob.whenRun' must be {', '.join(WhenRun)}, not '{node.value}'", origin=node.origin
@@ -64,7 +64,7 @@ def read_when_run(config: Config) -> WhenRun:
 def ignored_setup_notes(config: Config) -> Iterator[str]:
     """Note that the section sets ``whenSetup``: BPS has that key, and ignores it."""
     node = config.node_at("finalJob", "whenSetup")
-    if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
+    if node is not None and node.value is not None and node.text.upper() != "NEVER":
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' has no effect: its script is made with the run"
 
 
@@ -99,7 +99,9 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
         )
     scope = replace(scope, searchobj=section)
     lines = [
-        _from_argument(interpolate_shell_line(str(node.value or ""), node.origin, config, scope).render({}))
+        _from_argument(
+            interpolate_shell_line(node.text if node.has_text else "", node.origin, config, scope).render({})
+        )
         for node in nodes
     ]
     if not any(line.strip() for line in lines):

@@ -191,12 +191,12 @@ class _IncludeReader:
 
     def _included_name(self, name: Node, complaint: str) -> Path:
         """Expand and count the name of an included file."""
-        if not isinstance(name.value, str) or not name.value or "\0" in name.value:
+        if not name.has_text or not name.text or "\0" in name.text:
             raise ConfigError(complaint, origin=name.origin)
         self._includes += 1
         if self._includes > _MAX_INCLUDES:
             raise ConfigError(f"more than {_MAX_INCLUDES:,} files are included", origin=name.origin)
-        return Path(expand_env(name.value, self.env))
+        return Path(expand_env(name.text, self.env))
 
 
 def _canonical_path(path: Path) -> Path:

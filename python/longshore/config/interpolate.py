@@ -14,7 +14,7 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
-from longshore.config.merge import COMPUTED_LAYERS, Node, NodeValue, plain_value
+from longshore.config.merge import COMPUTED_LAYERS, LayerRank, Node, NodeValue, plain_value, written_value
 from longshore.config.templates import (
     ATTEMPT_MARK,
     ATTEMPT_NAME,
@@ -23,6 +23,7 @@ from longshore.config.templates import (
     Part,
     Parts,
     Quotation,
+    Spelled,
     Template,
     Word,
     expand_env,
@@ -37,7 +38,7 @@ from longshore.config.templates import (
     split_variables,
 )
 from longshore.errors import CodeRefusedError, ConfigError, Origin, ReferenceCycleError, UndefinedVariableError
-from longshore.model.values import YamlValue
+from longshore.model.values import YamlValue, number_of
 from longshore.model.wording import did_you_mean, name_all, quote_value
 
 # Scope of a search: current values, environment and free variables; and a value as written.
@@ -66,6 +67,41 @@ class RawValue(msgspec.Struct, frozen=True):
     def plain_value(self) -> YamlValue:
         """The value as ordinary maps, lists and scalars."""
         return plain_value(self.node) if self.node else cast("YamlValue", self.value)
+
+    @property
+    def as_written(self) -> YamlValue:
+        """The value as ordinary maps, lists and scalars, with the texts of scalars that were written in another way."""
+        return written_value(self.node) if self.node else self.plain_value()
+
+    @property
+    def text(self) -> str:
+        """The text of the value, for all that asks for no type: that of a scalar as it was written."""
+        if isinstance(self.value, list | dict):
+            return str(_shown(self.node) if self.node else self.value)
+        return self.node.text if self.node else str(self.value)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it is one value with a text; see `Node.has_text`."""
+        if self.node is not None:
+            return self.node.has_text
+        return isinstance(self.value, str | int | float) and not isinstance(self.value, bool)
+
+
+class _Shown(str):
+    """Text that stands for itself in a list or a map."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _shown(node: Node) -> object:
+    """A list or a map whose text has its scalars as they were written."""
+    if isinstance(node.value, dict):
+        return {key: _shown(item) for key, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [_shown(item) for item in node.value]
+    return _Shown(node.written) if node.written else plain_value(node)
 
 
 def empty_text(_name: str, _origin: Origin | None) -> str:
@@ -374,6 +410,12 @@ _EXPRESSION: Final = re.compile(
 _OPERATOR: Final = re.compile(r"[*/%+(]|[\w.]\s+-|-\s+\w", re.ASCII)
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])", re.ASCII)
 """Number as Python writes it, without an exponent."""
+_SPELLED: Final = re.compile(
+    r"(?<![\w.])(?:0[xXoObB][0-9a-fA-F_]+|(?:0[0-9_]|[0-9]+[_eE])[0-9_]*(?:\.[0-9_]*)?(?:(?:(?<=[eE])|[eE])[-+]?[0-9]+)?"
+    r"|[0-9]+\.[0-9]+[eE][-+]?[0-9]+)(?![\w.])",
+    re.ASCII,
+)
+"""Number that Python writes in another way."""
 _MAX_FORMULA_LENGTH: Final = 1000
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
@@ -393,7 +435,7 @@ def evaluate_amount(text: str, origin: Origin | None = None) -> str:
     ConfigError
         The text is arithmetic, and cannot be evaluated.
     """
-    text = evaluate_calls(text, origin, None)
+    text = _plain_numbers(evaluate_calls(text, origin, None))
     if len(text) > _MAX_FORMULA_LENGTH:
         return text
     try:
@@ -403,7 +445,7 @@ def evaluate_amount(text: str, origin: Origin | None = None) -> str:
             return text
         values = [float(each) if "." in each else int(each) for each in _NUMBER.findall(text)]
         value = _number(formula.evaluate(_Numbers(values, text, origin)))
-        written = str(value) if isinstance(value, int) else format(Decimal(repr(value)).normalize(), "f")
+        written = _written_number(value)
     except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         problem = "divides by zero" if isinstance(error, ZeroDivisionError) else "is no arithmetic with numbers"
         raise ConfigError(
@@ -412,6 +454,23 @@ def evaluate_amount(text: str, origin: Origin | None = None) -> str:
             hint="For example '{sample.size_mb} * 3' or 'round({sample.size_mb} / 2) GB'.",
         ) from None
     return f"{written} {formula.unit}" if formula.unit else written
+
+
+def _plain_numbers(text: str) -> str:
+    """The text with its numbers as Python writes them; variables and tables have others, such as ``0x10``."""
+    # Digits of a time of day are no numbers of their own.
+    if not _SPELLED.search(text) or ":" in text or len(text) > _MAX_FORMULA_LENGTH:
+        return text
+    return _SPELLED.sub(lambda found: _decimal(found.group()), text)
+
+
+def _decimal(text: str) -> str:
+    number = number_of(text)
+    return text if number is None else _written_number(number)
+
+
+def _written_number(number: float) -> str:
+    return str(number) if isinstance(number, int) else format(Decimal(repr(number)).normalize(), "f")
 
 
 class _Numbers(NamedTuple):
@@ -614,9 +673,12 @@ class Interpolator:
         if isinstance(found, RawValue):
             if found.value is None:
                 return (_text_of_null(name, found, origin),)
-            text = format_value(found.plain_value(), variable, origin)
+            value, written = found.plain_value(), found.text
+            text = format_value(value, variable, origin, text=written if written != str(value) else "")
+            if found.node is None:
+                return (text,)
             # A computed name is one word for a shell; values of a search may have signs for it, and placeholders.
-            return (text if found.node is None else Word(text) if found.is_data else Data(text),)
+            return (Word(text) if found.is_data else Data(text) if text == str(value) else Spelled(text, str(value)),)
         if not variable.spec:
             return found
         if any(isinstance(part, Field) for part in found):
@@ -646,7 +708,10 @@ class Interpolator:
         hit = self.config.lookup(name, self.scope)
         if hit is not None and isinstance(hit.value, str) and not hit.is_data:
             self._active_names[name] = hit.origin
-            self._parts_by_name[name] = self._parts(hit.value, hit.origin)
+            parts = self._parts(hit.value, hit.origin)
+            if self.scope.is_shell_line and _has_comment_sign(hit.value, hit.origin, parts):
+                parts = (Word("".join(map(str, parts))),)
+            self._parts_by_name[name] = parts
             del self._active_names[name]
         else:
             self._parts_by_name[name] = hit
@@ -659,6 +724,12 @@ class Interpolator:
             "a value is defined by itself: " + " -> ".join(f"'{each}'" for each in ring),
             origin=self._active_names[name],
         )
+
+
+def _has_comment_sign(text: str, origin: Origin | None, parts: Parts) -> bool:
+    """Whether a text of the command line would end the line for a shell: what was typed there is no script."""
+    is_typed = origin is not None and origin.layer == LayerRank.COMMAND_LINE.label
+    return is_typed and re.search(r"(?:^|\s)#", text) is not None and not any(isinstance(part, Field) for part in parts)
 
 
 _NO_REDIRECTION = re.compile(r"\|\||&&|[;<)\n]|[ \t]+[;|&<>)#\n]|[ \t]*\Z")
@@ -694,7 +765,8 @@ def _calls_with_data(parts: Parts) -> Iterator[Part]:
         if isinstance(part, Data):
             mark = open_quotation(text) if BPS_EVAL in text else None
             if mark is not None:
-                text += quote_argument(part, mark)
+                # An argument is the value, unless quotation marks make it a text.
+                text += part.value if isinstance(part, Spelled) and not mark else quote_argument(part, mark)
                 continue
         elif isinstance(part, str):
             text += part

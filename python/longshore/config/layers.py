@@ -18,13 +18,14 @@ from longshore.config.merge import (
     Layer,
     LayerRank,
     LayerStack,
+    Marker,
     Node,
     make_layer,
     map_items,
     nest,
     overlay,
-    plain_map,
     with_origin,
+    written_value,
 )
 from longshore.config.plugins import shipped_path
 from longshore.config.schema import Finding, Severity
@@ -47,7 +48,8 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
 
     A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
     (``.queue``, ``/site/local/queue``), to its place. VALUE is parsed as YAML, except that no value means the empty
-    text. A later pair wins over an earlier one.
+    text, and that a word without quotation marks is all that was typed: nothing in it is a comment. A later pair wins
+    over an earlier one.
 
     Raises `UsageError` when a pair is malformed.
     """
@@ -66,7 +68,7 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
         if not is_utf8(pair):
             raise UsageError(f"{quote_value(pair)} is not UTF-8 text", hint="Write it in UTF-8.")
         try:
-            value = with_origin(parse_yaml(text, name, rank=rank), origin) if text else Node("", origin)
+            value = with_origin(_parse_given(text, name, rank), origin)
         except ConfigError as error:
             raise UsageError(
                 f"the value in {quote_value(pair)} cannot be read: {error.message}", hint=error.hint
@@ -76,6 +78,17 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     return Layer(name, rank, add_intended_keys(root))
 
 
+def _parse_given(text: str, name: str, rank: LayerRank) -> Node:
+    """Parse a value that was typed without the rest of a file: a word is all of the text, also behind a ``#``."""
+    if not text.strip():
+        return Node(text, Origin(name))
+    node = parse_yaml(text, name, rank=rank)
+    is_word = not isinstance(node.value, dict | list | Marker) and text.lstrip()[0] not in "'\"|>!&*"
+    if is_word and (isinstance(node.value, str) or "#" in text):
+        return Node(text, node.origin, written=node.written if text == node.written else "")
+    return node
+
+
 def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
     """Parse ``NAME=VALUE`` pairs from the command line; values are parsed as in `parse_set_options`.
 
@@ -83,7 +96,8 @@ def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Y
     """
     # In a section of their own, names are not interpreted as paths.
     values = parse_set_options((f"/given/{pair}" for pair in pairs), name=name).root.value
-    return plain_map(values.get("given") if isinstance(values, dict) else None)
+    given = map_items(values.get("given") if isinstance(values, dict) else None)
+    return {name: written_value(node) for name, node in given.items()}
 
 
 FILE_NAME: Final = "longshore.yaml"
@@ -299,7 +313,7 @@ def variable_of(key: str) -> str:
 def _parse_variable(name: str, text: str, origin: Origin) -> Node:
     try:
         # One origin for the whole value: line and column within a variable do not help.
-        return with_origin(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT), origin)
+        return with_origin(_parse_given(text, origin.file, LayerRank.ENVIRONMENT), origin)
     except ConfigError as error:
         raise ConfigError(f"the value of '{name}' cannot be read: {error.message}", hint=error.hint) from error
 

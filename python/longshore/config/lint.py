@@ -243,10 +243,10 @@ def label_hint(label: str, labels: frozenset[str]) -> str:
 def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
     """Each text under a key, at any depth, and where it was written."""
     for key, below in map_items(node).items():
-        if key == chooser and isinstance(below.value, str):
-            yield below.value, below.origin
+        if key == chooser and below.has_text:
+            yield below.text, below.origin
         elif key == chooser and isinstance(below.value, list):
-            yield from ((each.value, each.origin) for each in below.value if isinstance(each.value, str))
+            yield from ((each.text, each.origin) for each in below.value if each.has_text)
         else:
             yield from find_choices(below, chooser)
 

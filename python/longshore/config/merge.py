@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -64,13 +64,31 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     replaced_node
         The value it replaced, which may have replaced another.
     written
-        The word that a truth value was written as, such as ``yes``; empty for other values.
+        The text of an unquoted number or truth value, where Python would write the value otherwise: ``1.10``, ``007``,
+        ``yes``. Empty for other values, and in a run of BPS, which knows values alone.
     """
 
     value: NodeValue
     origin: Origin
     replaced_node: Node | None = None
     written: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text of a scalar, for all that asks for no type: as written, or as Python writes the value."""
+        return self.written or str(self.value)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it is a scalar with a text: no list, no map, not null, and no truth value that only BPS names."""
+        return isinstance(self.value, str | int | float) and (bool(self.written) or not isinstance(self.value, bool))
+
+    @property
+    def as_written(self) -> YamlValue:
+        """The value of a scalar; its text if that is another one, as ``1.10`` and ``no`` are, but ``true`` is not."""
+        if not self.written or (isinstance(self.value, bool) and self.written.lower() in {"true", "false"}):
+            return None if isinstance(self.value, Marker) else cast("YamlValue", self.value)
+        return self.written
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -202,6 +220,15 @@ def plain_value(node: Node) -> YamlValue:
     if isinstance(node.value, list):
         return [plain_value(item) for item in node.value]
     return None if isinstance(node.value, Marker) else node.value
+
+
+def written_value(node: Node) -> YamlValue:
+    """The value as `plain_value` gives it, but with the texts of scalars that were written in another way."""
+    if isinstance(node.value, dict):
+        return {key: written_value(item) for key, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [written_value(item) for item in node.value]
+    return node.as_written
 
 
 def map_items(node: Node | None) -> Mapping[str, Node]:

@@ -111,7 +111,7 @@ def _read_format(node: Node | None, place: str) -> Literal["json", "slack"]:
     if node is None:
         return "json"
     if node.value not in _FORMATS:
-        hint = did_you_mean(str(node.value), _FORMATS, likeness=NAME_LIKENESS) or name_all(_FORMATS)
+        hint = did_you_mean(node.text, _FORMATS, likeness=NAME_LIKENESS) or name_all(_FORMATS)
         value = quote_value(plain_value(node))
         raise ConfigError(f"'{place}.format' has no format {value}", origin=node.origin, hint=hint)
     return "slack" if node.value == "slack" else "json"
@@ -130,11 +130,11 @@ def _read_timeout(node: Node | None, place: str) -> float:
 
 
 def _read_text(node: Node, place: str) -> str:
-    if not isinstance(node.value, str):
+    if not node.has_text:
         raise ConfigError(f"'{place}' must be a text, not {quote_value(plain_value(node))}", origin=node.origin)
-    if not node.value.strip():
+    if not node.text.strip():
         raise ConfigError(f"'{place}' is empty", origin=node.origin)
-    return node.value
+    return node.text
 
 
 def _map_of(node: Node, place: str) -> Mapping[str, Node]:

@@ -199,13 +199,13 @@ def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[t
         return []
     nodes = node.value if isinstance(node.value, list) else [node]
     for each in nodes:
-        if isinstance(each.value, dict | list | bool) or each.value is None:
+        if not each.has_text:
             raise ConfigError(
                 f"'{key}' must be lines of text, not {quote_value(plain_value(each))}",
                 origin=each.origin,
                 hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
             )
-    return [(_interpolate(key, each, interpolate), each.origin) for each in nodes]
+    return [(_interpolate(key, Node(each.text, each.origin), interpolate), each.origin) for each in nodes]
 
 
 def _read_container(
@@ -391,6 +391,8 @@ ATTRIBUTE_KEYS: Final = (
 )
 # Not `profile` and `attrs`: they are maps of one workload manager's keys, which its service reads. Not `computeSite`
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
+_TYPED_ATTRIBUTES: Final = frozenset({"priority", "abortOnValue", "abortReturnValue", "preemptible"})
+"""Those that are numbers or truth values; the others are texts."""
 _LINE_KEYS: Final = ("preCmdline", "postCmdline")
 """Those that each attempt runs, as it runs its command."""
 AttributeValue: TypeAlias = str | int | float | bool
@@ -519,15 +521,18 @@ class _Compiler:
 
     # ---------------------------------------------------------------------------------------- shared settings
 
-    def constant(self, key: str) -> tuple[YamlValue, Origin | None]:
-        """Value and origin of a key that must not differ per job; ``None`` where the key is missing."""
+    def constant(self, key: str, *, as_text: bool = False) -> tuple[YamlValue, Origin | None]:
+        """Value and origin of a key that must not differ per job; ``None`` where the key is missing.
+
+        With `as_text`, a number and a truth value are their text, as it was written.
+        """
         hit = self.config.lookup(key, self.scope)
         if hit is None:
             return None, None
         if hit.value is not None:
             self.origins[key] = hit.origin or _NO_ORIGIN
         if not isinstance(hit.value, str):
-            return hit.plain_value(), hit.origin
+            return hit.text if as_text and hit.has_text else hit.plain_value(), hit.origin
         values = self._line_interpolator if key in _LINE_KEYS else self._shared_interpolator
         template = values.template(hit.value, hit.origin, name=key)
         if template.names:
@@ -540,7 +545,7 @@ class _Compiler:
 
     def text(self, key: str) -> str | None:
         """The text of a key; ``None`` where the key is missing."""
-        value, origin = self.constant(key)
+        value, origin = self.constant(key, as_text=True)
         if isinstance(value, list | dict | bool):
             raise ConfigError(f"'{key}' must be text, not {quote_value(value)}", origin=origin)
         return None if value is None or not str(value) else str(value)
@@ -588,7 +593,7 @@ class _Compiler:
         if memory_max := self.checked("requestMemoryMax", parse_memory, 0):
             attributes["requestMemoryMax"] = memory_max
         for key in ATTRIBUTE_KEYS:
-            value, origin = self.constant(key)
+            value, origin = self.constant(key, as_text=key not in _TYPED_ATTRIBUTES)
             if isinstance(value, list | dict):
                 raise ConfigError(f"'{key}' must be one value, not {quote_value(value)}", origin=origin)
             if value is not None and value != "":
@@ -697,7 +702,7 @@ class _Compiler:
             if node.value is None:
                 continue  # null removes the value of a weaker section
             self.origins[f"environment.{name}"] = node.origin
-            value = self._interpolate(f"environment.{name}", plain_value(node), node.origin, delayed, starts_later=True)
+            value = self._interpolate(f"environment.{name}", node.text, node.origin, delayed, starts_later=True)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
                 templates[name] = value

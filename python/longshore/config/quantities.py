@@ -11,7 +11,7 @@ from typing import Final
 
 from longshore.config.merge import Node, plain_value
 from longshore.errors import ConfigError, Origin
-from longshore.model.values import YamlValue
+from longshore.model.values import YamlValue, number_of
 from longshore.model.wording import quote_value
 from longshore.model.workflow import MIB
 
@@ -92,6 +92,8 @@ def parse_memory(value: YamlValue, key: str, origin: Origin | None = None, *, ro
     if isinstance(value, float) and math.isfinite(value):
         # The decimal form that people write: no exponent, no digits from the binary representation.
         text = format(Decimal(repr(value)), "f")
+    elif isinstance(spelled := number_of(text), int | float) and not _AMOUNT.fullmatch(text):
+        text = format(Decimal(repr(spelled)), "f")
     if found := _AMOUNT.fullmatch(text):
         factor = 1024 ** _PREFIXES.index((found["prefix"] or " ").lower()) if found["unit"] else MIB
         number = found["number"]
@@ -120,6 +122,8 @@ def parse_walltime(value: YamlValue, key: str, origin: Origin | None = None) -> 
     clock = _CLOCK.fullmatch(text)
     if clock and (seconds := _clock_seconds(clock)) is not None:
         return seconds
+    if isinstance(value, str) and (number := number_of(text)) is not None and 0 <= number < 10**12:
+        return float(number)
     raise ConfigError(f"'{key}' must be a time span, not {quote_value(value)}", origin=origin, hint=_WALLTIME_HINT)
 
 
@@ -154,8 +158,8 @@ def parse_count(
         number = value
     elif isinstance(value, float) and math.isfinite(value) and (round_down or value.is_integer()):
         number = math.floor(value)
-    elif isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value, re.ASCII):
-        number = int(value)
+    elif isinstance(value, str) and isinstance(spelled := number_of(value.strip()), int):
+        number = spelled
     if number is None or not least <= number <= _MAX_AMOUNT:
         bound = f" of at least {least}" if least else ", 0 or more"
         raise ConfigError(
@@ -278,9 +282,13 @@ def parse_bool(value: YamlValue, key: str, origin: Origin | None = None) -> bool
         The value is neither true nor false.
     """
     word = str(value).strip().lower()
-    if word not in {"true", "false"}:
+    if word not in _TRUTH:
         raise ConfigError(f"'{key}' must be true or false, not {quote_value(value)}", origin=origin)
-    return word == "true"
+    return _TRUTH[word]
+
+
+_TRUTH: Final = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
+"""Truth values of YAML, which variables leave as words."""
 
 
 def parse_concurrency_maximums(node: Node, key: str) -> dict[str, int]:

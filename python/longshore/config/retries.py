@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from longshore.config.interpolate import RawValue
-from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value, to_node
+from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value, to_node, written_value
 from longshore.config.quantities import parse_bool, parse_count, parse_memory, parse_walltime
 from longshore.config.templates import Template, unparse_fields
 from longshore.errors import ConfigError, Origin
@@ -373,7 +373,8 @@ def _read_map(node: Node, key: str, readers: Mapping[str, ValueReader[object]], 
                 hint=did_you_mean(name, list(readers)) or name_all(readers),
             )
         if below.value is not None:
-            values[name] = readers[name](plain_value(below), f"{key}.{name}", below.origin)
+            given = written_value(below) if readers[name] in _TEXT_READERS else plain_value(below)
+            values[name] = readers[name](given, f"{key}.{name}", below.origin)
     return values
 
 
@@ -515,6 +516,10 @@ def _parse_path(value: YamlValue, key: str, origin: Origin | None) -> str:
     if isinstance(value, list | dict | bool) or not str(value) or "\0" in str(value):
         raise ConfigError(f"'{key}' must be the path of a file, not {quote_value(value)}", origin=origin)
     return str(value)
+
+
+_TEXT_READERS: Final = frozenset({parse_regex, _parse_path})
+"""Readers of texts, which take numbers and truth values as they were written."""
 
 
 def _parse_walltime_range(value: YamlValue, key: str, origin: Origin | None) -> tuple[float | None, float | None]:

@@ -294,6 +294,14 @@ def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
 
     for error in Draft202012Validator(schema).iter_errors(values):
         path = tuple(map(str, error.absolute_path))
+        types: Any = error.validator_value
+        if (
+            error.validator == "type"
+            and "string" in types
+            and "pattern" not in error.schema
+            and _node_at(root, path).written
+        ):
+            continue  # a text is asked for, and a truth value has one
         if error.validator == "additionalProperties":
             yield from _find_forbidden_keys(error, root, path)
             continue
@@ -323,7 +331,7 @@ def _message(error: ValidationError, path: Sequence[str], node: Node) -> str:
     found = quote_value(
         (node.written or str(error.instance).lower()) if isinstance(error.instance, bool) else error.instance
     )
-    if is_placeholder(node):
+    if is_placeholder(node) or node.value is None:
         found = quote_node(node)
     match error.validator:
         case "type":
@@ -464,6 +472,14 @@ def find_key_schema(path: Sequence[str], whole: JsonSchema) -> JsonSchema | None
         properties, others = _schema_keys(schema, whole)
         schema = properties.get(key, others)
     return schema
+
+
+def takes_number(path: Sequence[str], whole: JsonSchema) -> bool:
+    """Tell whether the value of a key is a number or a truth value, however it is spelled, and no text."""
+    entry = find_key_schema(path, whole) or {}
+    kinds = set(_types(entry))
+    # Texts that may look like numbers have no pattern.
+    return not kinds.isdisjoint({"integer", "number", "boolean"}) and ("string" not in kinds or "pattern" in entry)
 
 
 def keys_of_schema(schema: JsonSchema, whole: JsonSchema) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.interpolate import DEFAULT_SCOPE, FunctionCaller, Interpolator, RawValue, Scope
-from longshore.config.merge import Node, map_items, plain_map
+from longshore.config.merge import Node, map_items, plain_map, written_value
 from longshore.config.templates import Template
 from longshore.errors import ConfigError, Origin
 from longshore.model.report import FINAL_LABEL
@@ -53,6 +53,18 @@ class SearchResult(msgspec.Struct, frozen=True):
     origin: Origin | None = None
     node: Node | None = None
 
+    @property
+    def as_written(self) -> YamlValue:
+        """The value, with the texts of scalars that were written in another way."""
+        return self.value if self.node is None or isinstance(self.value, str) else written_value(self.node)
+
+    @property
+    def text(self) -> str:
+        """The value as text: a number and a truth value as they were written."""
+        if self.node is not None and self.node.written and not isinstance(self.value, str):
+            return self.node.written
+        return "" if self.value is None else str(self.value)
+
 
 class Config:
     """A merged configuration, searchable by key.
@@ -74,7 +86,10 @@ class Config:
         self.caller = caller
         self.values = values
         self._top = map_items(root)
-        self._current: Mapping[str, YamlValue] = {**plain_map(self.node_at("current")), **values}
+        self._current: Mapping[str, YamlValue] = {
+            **{key: written_value(node) for key, node in map_items(self.node_at("current")).items()},
+            **values,
+        }
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""
@@ -153,7 +168,7 @@ class Config:
             return None
         if isinstance(hit.value, list | dict):
             raise ConfigError(f"'{key}' must be text", origin=hit.origin)
-        return Interpolator(self, scope).template(str(hit.value), hit.origin, name=key)
+        return Interpolator(self, scope).template(hit.text, hit.origin, name=key)
 
     def names(self, scope: Scope) -> set[str]:
         """Every name that a variable could have."""

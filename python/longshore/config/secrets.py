@@ -63,6 +63,8 @@ def literal_secrets(node: Node) -> Iterator[str]:
     """
     for key, leaf in _leaves(node):
         yield from _literals(key, leaf.value)
+        if leaf.written and any(_literals(key, leaf.value)):
+            yield leaf.written
 
 
 def _literals(key: str, value: object) -> Iterator[str]:

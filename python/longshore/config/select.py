@@ -47,9 +47,9 @@ class Selection:
         node = self.nodes.get(key)
         if node is None or node.value is None:
             return ""
-        if isinstance(node.value, list | dict | bool):
+        if not node.has_text:
             raise ConfigError(f"{self.key(key)} must be text, not {quote_value(plain_value(node))}", origin=node.origin)
-        return str(self._values.template(str(node.value), node.origin, name=key)).strip()
+        return str(self._values.template(node.text, node.origin, name=key)).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
         """The comma-separated names of a key, each once."""

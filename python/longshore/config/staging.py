@@ -41,7 +41,7 @@ def read_staging(file_system: Node | None, command: Node | None) -> StagingRules
         raise ConfigError(
             f"'fileSystem' must be one of {', '.join(_FILE_SYSTEMS)}, not {quote_value(plain_value(file_system))}",
             origin=file_system.origin,
-            hint=did_you_mean(str(file_system.value), _FILE_SYSTEMS),
+            hint=did_you_mean(file_system.text, _FILE_SYSTEMS),
         )
     if command is None or command.value is None:
         return StagingRules() if is_scratch else None

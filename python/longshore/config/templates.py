@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
 from longshore.errors import ConfigError, Origin, UndefinedVariableError
+from longshore.model.values import number_of
 from longshore.model.wording import quote_value
 
 # Parses ``{name}``, ``${NAME}`` and ``<ENV:NAME>`` in text, and substitutes values for these variables.
@@ -45,6 +46,18 @@ class Data(str):
     """Text that came from outside of what a user wrote: nothing in it is a variable, a call or a placeholder."""
 
     __slots__ = ()
+
+
+class Spelled(Data):
+    """Data that is the text of a number or a truth value; `value` is how Python writes what it means."""
+
+    def __new__(cls, text: str, value: str) -> Self:
+        """Make the text, with its value."""
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+    value: str
 
 
 class Word(Data):
@@ -82,6 +95,8 @@ _UNFINISHED = r"<(?=(?:E(?:N(?:V(?::\w*)?)?)?|F(?:I(?:L(?:E(?::[^<>]*)?)?)?)?|W(
 _PLACEHOLDER_END = re.compile(_UNFINISHED)
 _PLACEHOLDER_START = re.compile(r"<(?=ENV:|FILE:|WMS:)|" + _UNFINISHED)
 _LONG_NUMBER = re.compile(r"\d{5}")
+_PADDING = re.compile(r".?[<>^]\d*s?|(?P<width>[1-9]\d*)|\d*s", re.DOTALL)
+"""Format of a text: its width and side. A zero in front of the width is for numbers."""
 
 
 def split_fields(text: str, columns: Collection[str] = ()) -> Parts:
@@ -116,12 +131,19 @@ def column_names(text: str) -> Iterator[str]:
                 yield token["name"]
 
 
-def substitute_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
-    """Replace the fields that have a value; leave the rest of the text as written."""
+def substitute_values(
+    text: str, values: Mapping[str, object], origin: Origin | None = None, *, texts: Mapping[str, str] = {}
+) -> str:
+    """Replace the fields that have a value; leave the rest of the text as written.
+
+    `texts` has how values were written, if Python writes them otherwise.
+    """
     if "{" not in text:
         return text
     return "".join(
-        format_value(values[part.name], part, origin) if isinstance(part, Field) and part.name in values else written
+        format_value(values[part.name], part, origin, text=texts.get(part.name, ""))
+        if isinstance(part, Field) and part.name in values
+        else written
         for part, written in _pieces(text)
     )
 
@@ -268,24 +290,35 @@ def is_wms_name(name: str) -> bool:
     return _WMS_NAME.fullmatch(name) is not None
 
 
-def format_value(value: object, variable: Field, origin: Origin | None = None) -> str:
+def format_value(value: object, variable: Field, origin: Origin | None = None, *, text: str = "") -> str:
     """Format a value by the format specification of its field.
+
+    `text` is how the value was written, if Python writes it otherwise. A format without a type pads this text; one with
+    a type, such as ``03d``, takes the value, which may be a number that is spelled by a text.
 
     Raises
     ------
     ConfigError
         The format specification does not suit the value.
     """
-    if not variable.spec:
-        return str(value)
+    spec = variable.spec
+    if not spec:
+        return text or str(value)
+    if padding := _PADDING.fullmatch(spec):
+        if text:
+            value = text
+            # As Python aligns numbers.
+            spec = f">{spec}" if padding["width"] and number_of(text) is not None else spec
+    elif isinstance(value, str) and (number := number_of(value)) is not None:
+        value = number
     # A format width of nine digits would take gigabytes.
-    if not _LONG_NUMBER.search(variable.spec):
+    if not _LONG_NUMBER.search(spec):
         try:
-            return format(value, variable.spec)
+            return format(value, spec)
         except (ValueError, TypeError):
             pass
     raise ConfigError(
-        f"'{variable}' cannot write the value {quote_value(value)}: '{variable.spec[:40]}' is not a format for it",
+        f"'{variable}' cannot write the value {quote_value(text or value)}: '{spec[:40]}' is not a format for it",
         origin=origin,
         hint=f"If no variable is meant, double the braces: '{{{{{variable.name}:{variable.spec[:40]}}}}}'.",
     )

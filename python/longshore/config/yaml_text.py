@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import yaml
 
-from longshore.config.merge import LayerRank, Marker, Node, YamlScalar
+from longshore.config.merge import LayerRank, Marker, Node, YamlScalar, plain_value
+from longshore.config.quantities import parse_walltime
 from longshore.config.schema import Finding, Severity
 from longshore.errors import ConfigError, LongshoreError, Origin
+from longshore.model.values import number_of
 from longshore.model.wording import invisible_character, quote_value, visible_text
 
-# Detects what surprises in YAML text, and what was likely meant. That is: unquoted YAML 1.1 words (``no``, ``012``,
-# ``12:30``), characters that look like others or like nothing, and a comment that ends a command.
+# Detects what surprises in YAML text, and what was likely meant: characters that look like others or like nothing, and
+# a comment that ends a command.
 
 
-_CLOCK = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_OCTAL = re.compile(r"[-+]?0[0-7_]+")
-_MODERN_OCTAL = re.compile(r"[-+]?0o[0-7]+")
-_EXPONENT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+")
 _COMMAND_KEY = re.compile(r"command|cmd|^(setup|launcher)$", re.IGNORECASE)
 """Keys of shell text."""
 _COMMENT = re.compile(r"[ \t]+#")
@@ -34,44 +32,7 @@ ODD_BLANKS: Final = {
 """Blanks that YAML and shells take for letters."""
 _TYPOGRAPHIC: Final = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 """Quotation marks that quote nothing."""
-_WORDS: Final = frozenset({"yes", "no", "on", "off"})
-_MAX_LENGTH = 40
 _NO_ORIGIN: Final = Origin("")
-
-
-def check_unquoted_word(text: str, value: object) -> Finding | None:
-    """Finding for an unquoted word that `value` misreads, without a place; ``None`` for an unsurprising word."""
-    # Nearly all words return here: others begin with a digit, a sign or a point, or are in `_WORDS`.
-    if not text or len(text) > _MAX_LENGTH or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
-        return None
-    if isinstance(value, bool):
-        word = str(value).lower()
-        hint = f'Write {word}, or quote it if the word is meant: "{text}".'
-        return _finding(f"'{text}' is {word}", hint) if text.lower() in _WORDS else None
-    if _OCTAL.fullmatch(text) and isinstance(value, int):
-        bare = text.replace("_", "").lstrip("+-0") or "0"
-        return _finding(
-            f"'{text}' is {value}: YAML reads a number that begins with 0 as octal",
-            f'Write {bare} for the decimal number, {value} if the octal one is meant, or quote it: "{text}".',
-        )
-    if not isinstance(value, str):
-        return None
-    if _CLOCK.fullmatch(text):
-        return _finding(
-            f"'{text}' is read as text here, but YAML 1.1, and BPS with it, reads the number {_base_60(text)}",
-            f'Quote it: "{text}".',
-        )
-    if _MODERN_OCTAL.fullmatch(text):
-        return _finding(
-            f"'{text}' is text: YAML 1.1 does not know this way to write an octal number",
-            f'Write {int(text.replace("0o", ""), 8)}, or quote it if text is meant: "{text}".',
-        )
-    if _EXPONENT.fullmatch(text):
-        return _finding(
-            f"'{text}' is text: YAML 1.1 wants a point and a sign in a number with an exponent",
-            f'Write {_decimal(text)}, or quote it if text is meant: "{text}".',
-        )
-    return None
 
 
 def check_key_signs(key: str) -> tuple[str, str]:
@@ -127,26 +88,6 @@ def check_comment(key: str, behind: str) -> Finding | None:
 
 def _finding(message: str, hint: str) -> Finding:
     return Finding(message=message, origin=_NO_ORIGIN, hint=hint, severity=Severity.WARNING)
-
-
-def _base_60(text: str) -> str:
-    """The number that YAML 1.1 reads from ``12:30:45``."""
-    total = 0.0
-    for part in text.replace("_", "").lstrip("+-").split(":"):
-        total = total * 60 + float(part)
-    number = -total if text.startswith("-") else total
-    return str(int(number)) if number == int(number) and "." not in text else str(number)
-
-
-def _decimal(text: str) -> str:
-    """The number as YAML 1.1 would read it."""
-    number = float(text)
-    if abs(number) < 1e15 and number == int(number):
-        return str(int(number))
-    mantissa, _, exponent = text.lower().partition("e")
-    point = "" if "." in mantissa else ".0"
-    sign = "" if exponent.startswith(("+", "-")) else "+"
-    return f"{mantissa}{point}e{sign}{exponent}"
 
 
 # Explains why a text is no YAML: by indentation, brackets, quotation marks, tabs and unquoted placeholders.
@@ -368,7 +309,8 @@ MAX_NODES: Final = 500_000
 _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = frozenset({"yes", "true", "on"})
 _BOOLEAN = re.compile(r"yes|no|true|false|on|off", re.IGNORECASE)
-_INTEGER = re.compile(r"[-+]?(0b[01]+|0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
+_CLOCK = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_NUMBER_SIGNS: Final = frozenset("+-.0123456789")
 _SPECIAL_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
@@ -505,10 +447,10 @@ class _TreeBuilder:
             # An included file counts as a level even when it adds none, which bounds chains of includes.
             return self._check_depth(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
-            value = self._parse_scalar(node)
+            value, written = self._parse_scalar(node)
             if self.notes is not None:
-                self._note_traps(node, value, key)
-            return SizedTree(Node(value, self.origin(node), written=node.value if isinstance(value, bool) else ""))
+                self._note_traps(node, key)
+            return SizedTree(Node(value, self.origin(node), written=written))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
         if id(node) in self._built:
             return self._check_depth(self._built[id(node)], node, depth)
@@ -530,12 +472,12 @@ class _TreeBuilder:
             raise ConfigError(_TOO_DEEP, origin=self.origin(node))
         return built
 
-    def _note_traps(self, node: yaml.ScalarNode, value: object, key: str) -> None:
+    def _note_traps(self, node: yaml.ScalarNode, key: str) -> None:
         """Note what surprises in a scalar."""
         assert self.notes is not None
         traps = [check_signs(node.value, key, quoted=bool(node.style))]
         if not node.style:
-            traps += [check_unquoted_word(node.value, value), check_comment(key, self._behind(node.end_mark))]
+            traps.append(check_comment(key, self._behind(node.end_mark)))
         self.notes += [msgspec.structs.replace(trap, origin=self.origin(node)) for trap in traps if trap]
 
     def _behind(self, mark: yaml.Mark) -> str:
@@ -600,7 +542,8 @@ class _TreeBuilder:
             }
         return merged_entries | entries
 
-    def _parse_scalar(self, node: yaml.ScalarNode) -> YamlScalar | Marker:
+    def _parse_scalar(self, node: yaml.ScalarNode) -> tuple[YamlScalar | Marker, str]:
+        """The value of a scalar, and its text where it is no quoted text and Python writes the value otherwise."""
         text: str = node.value
         if "\0" in text:
             raise ConfigError(
@@ -608,25 +551,30 @@ class _TreeBuilder:
                 origin=self.origin(node),
             )
         kind = node.tag.removeprefix(_TAG)
-        try:
-            match kind:
-                case "str" | "timestamp" | "value" | "merge":
-                    return text
-                case "null":
-                    return None
-                case "bool" if _BOOLEAN.fullmatch(text):
-                    return text.lower() in _TRUE
-                case "int":
-                    return _parse_integer(text)
-                case "float":
-                    return _parse_float(text)
-                case "!delete":
-                    return Marker.DELETE
-        except ValueError:
-            pass
+        value: YamlScalar
+        match kind:
+            case "str" | "timestamp" | "value" | "merge":
+                return _read_word(text) if text[:1] in _NUMBER_SIGNS and self._is_plain(node) else (text, "")
+            case "null":
+                return None, ""
+            case "bool" if _BOOLEAN.fullmatch(text):
+                return text.lower() in _TRUE, text if self._is_plain(node) else ""
+            case "int" | "float" if self._is_plain(node):
+                return _read_word(text)
+            case "int" | "float":
+                value = _read_tagged(text, kind)
+                if value is not None:
+                    return value, ""
+            case "!delete":
+                return Marker.DELETE, ""
         if kind in {"bool", "int", "float"}:
             raise ConfigError(f"{quote_value(text)} cannot be read as '{kind}'", origin=self.origin(node))
         raise self._unknown_tag(node)
+
+    def _is_plain(self, node: yaml.ScalarNode) -> bool:
+        """Whether a scalar has neither quotation marks nor a tag: these say what type it has."""
+        start, end = node.start_mark.index, node.end_mark.index - len(node.value)
+        return not node.style and (start == end or "!" not in self.text[start:end])
 
     def _unknown_tag(self, node: yaml.Node) -> ConfigError:
         tag = node.tag.replace(_TAG, "!!", 1)
@@ -643,25 +591,116 @@ def _make_collection(node: Node, items: Collection[SizedTree]) -> SizedTree:
     return SizedTree(node, 1 + sum(item.size for item in items), height)
 
 
-def _parse_integer(text: str) -> int | str:
-    """Parse an integer by YAML 1.1, except that ``12:30:45`` stays the time it means, not 45045."""
-    digits = text.replace("_", "")
-    if ":" in digits:
+def _read_word(text: str) -> tuple[YamlScalar, str]:
+    """The value of an unquoted word that begins like a number, and its text if that is not how Python writes it."""
+    value: YamlScalar = number_of(text)
+    if value is None:
+        special = _SPECIAL_FLOATS.get(text.lower())
+        # A time such as 1:30 is the text that was written; only BPS has a number for it.
+        return (float(special), text) if special else (text, text if _CLOCK.fullmatch(text) else "")
+    return value, "" if str(value) == text else text
+
+
+def _read_tagged(text: str, kind: str) -> YamlScalar:
+    """The number that the tag of a text asks for; ``None`` if it is none, and the text of a time."""
+    value, _ = _read_word(text)
+    if kind == "float" and isinstance(value, int):
+        return float(value)
+    return value if isinstance(value, int if kind == "int" else float) or _CLOCK.fullmatch(text) else None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes plain values, and words as they are."""
+
+
+class _Word(str):
+    """A word that YAML reads as a number or a truth value."""
+
+    __slots__ = ()
+
+
+def _write_word(dumper: yaml.SafeDumper, word: _Word) -> yaml.ScalarNode:
+    text = str(word)
+    tag: str = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return dumper.represent_scalar(tag, text)
+
+
+_Dumper.add_representer(_Word, _write_word)
+
+
+def dump_tree(node: Node, **options: Any) -> str:
+    """Write a tree as YAML, with numbers and truth values as they were written; `options` are those of PyYAML."""
+    text: str = yaml.dump(_words_of(node), Dumper=_Dumper, sort_keys=False, **options)
+    return text
+
+
+def _words_of(node: Node) -> object:
+    if isinstance(node.value, dict):
+        return {key: _words_of(item) for key, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [_words_of(item) for item in node.value]
+    return _Word(node.written) if node.written else plain_value(node)
+
+
+def read_as_bps(node: Node) -> Node:
+    """The tree with the values that BPS reads, by YAML 1.1: ``010`` is 8, ``1.10`` is 1.1, and ``1:30`` is 90."""
+    if isinstance(node.value, dict):
+        return msgspec.structs.replace(node, value={key: read_as_bps(item) for key, item in node.value.items()})
+    if isinstance(node.value, list):
+        return msgspec.structs.replace(node, value=[read_as_bps(item) for item in node.value])
+    return msgspec.structs.replace(node, value=_value_of_bps(node.written), written="") if node.written else node
+
+
+def _value_of_bps(text: str) -> YamlScalar:
+    """The value of an unquoted word by YAML 1.1."""
+    try:
+        value = yaml.load(text, Loader=_SafeLoader)
+    except (ValueError, yaml.YAMLError):
         return text
-    if not _INTEGER.fullmatch(digits):
-        raise ValueError(text)
-    unsigned = digits.lstrip("+-").lower()
-    if unsigned.startswith(("0b", "0x")):
-        number = int(unsigned, 0)
-    else:
-        number = int(unsigned, 8 if unsigned.startswith("0") else 10)
-    return -number if digits.startswith("-") else number
+    return value if isinstance(value, bool | int | float) else text
 
 
-def _parse_float(text: str) -> float | str:
-    """Parse a number by YAML 1.1, except that ``1:30.5`` stays text."""
-    digits = text.replace("_", "").lower()
-    return text if ":" in digits else float(_SPECIAL_FLOATS.get(digits, digits))
+def note_values_of_bps(
+    node: Node, takes_value: Callable[[tuple[str, ...]], bool], path: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """A warning for each unquoted word whose text is not the value that BPS, and a run of BPS here, has for it.
+
+    `takes_value` tells of a path of keys whether its value is a number or a truth value anyway.
+    """
+    if isinstance(node.value, dict):
+        for key, item in node.value.items():
+            yield from note_values_of_bps(item, takes_value, (*path, key))
+    elif isinstance(node.value, list):
+        for item in node.value:
+            yield from note_values_of_bps(item, takes_value, path)
+    elif node.written and (value := _value_of_bps(node.written)) is not None:
+        text = node.written
+        if str(value) == text or (isinstance(value, bool) and text.lower() in {"true", "false"}):
+            return
+        if takes_value(path) and _is_same_amount(node, value):
+            return
+        hint = f'Quote it if the text is meant: "{text}".'
+        if isinstance(value, bool):
+            hint = f'Write {str(value).lower()}, or quote it if the word is meant: "{text}".'
+        elif node.value != value and isinstance(node.value, int):
+            hint = f'Write {node.value} for the decimal number, {value} for this one, or quote it: "{text}".'
+        yield Finding(
+            message=f"'{text}' is {str(value).lower() if isinstance(value, bool) else value} here, as BPS reads it "
+            "by YAML 1.1",
+            origin=node.origin,
+            hint=hint,
+            severity=Severity.WARNING,
+        )
+
+
+def _is_same_amount(node: Node, value: YamlScalar) -> bool:
+    """Whether a word means to BPS what it means to Longshore, where a number or a time is asked for."""
+    if not isinstance(node.value, str):
+        return node.value == value
+    try:
+        return parse_walltime(node.value, "", node.origin) == value
+    except ConfigError:
+        return False
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.merge import Node, drop_deleted_keys, plain_value, written_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
 from longshore.config.search import SPECIAL_LABELS
 from longshore.config.templates import split_fields, substitute_values
@@ -187,21 +187,21 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
         return {}
     found: dict[str, Origin] = {}
     for item in node.value if isinstance(node.value, list) else [node]:
-        if not isinstance(item.value, str) or not item.value:
+        if not item.has_text or not item.text:
             raise ConfigError(
                 f"{what} must be a list of names, not {quote_node(item)}", origin=item.origin, hint=quoting_hint(item)
             )
-        if item.value in found:
-            raise ConfigError(f"{what} names '{item.value}' twice", origin=item.origin)
-        found[item.value] = item.origin
+        if item.text in found:
+            raise ConfigError(f"{what} names '{item.text}' twice", origin=item.origin)
+        found[item.text] = item.origin
     return found
 
 
 def read_text(node: Node, what: str) -> str:
     """Text that is not blank."""
-    if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
+    if not node.has_text or not node.text.strip() or "\0" in node.text:
         raise ConfigError(f"{what} must be text, not {quote_node(node)}", origin=node.origin, hint=quoting_hint(node))
-    return node.value
+    return node.text
 
 
 def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
@@ -667,7 +667,7 @@ def drop_parents(task: Node, dropped: set[str]) -> Node:
         return task
     after = task.value["after"]
     labels = after.value if isinstance(after.value, list) else [after]
-    kept = [label for label in labels if not (isinstance(label.value, str) and label.value in dropped)]
+    kept = [label for label in labels if not (label.has_text and label.text in dropped)]
     return Node({**task.value, "after": Node(kept, after.origin)}, task.origin)
 
 
@@ -796,7 +796,7 @@ def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -
         for other in others:
             for name, item in map_items(other.get(section), f"'{section}'").items():
                 first = items.setdefault(name, item)
-                if name not in own and plain_value(first) != plain_value(item):
+                if name not in own and written_value(first) != written_value(item):
                     raise _conflict_error(section, name, first, item)
         items |= {name: _override(items.get(name), item, section) for name, item in own.items()}
         if items or section in top:
@@ -866,14 +866,13 @@ def _substitute(node: Node, parameters: Mapping[str, Node]) -> Node:
     if not used:
         return node
     if len(parts) == 1 and used and value == f"{{{(name := next(iter(used)))}}}":
-        return Node(parameters[name].value, node.origin)
-    return Node(
-        substitute_values(value, {name: _parameter_text(name, parameters[name], node) for name in used}, node.origin),
-        node.origin,
-    )
+        return Node(parameters[name].value, node.origin, written=parameters[name].written)
+    values = {name: _parameter_value(name, parameters[name], node) for name in used}
+    texts = {name: parameters[name].written for name in used}
+    return Node(substitute_values(value, values, node.origin, texts=texts), node.origin)
 
 
-def _parameter_text(name: str, parameter: Node, user: Node) -> Any:
+def _parameter_value(name: str, parameter: Node, user: Node) -> Any:
     if isinstance(parameter.value, dict | list):
         raise ConfigError(
             f"the parameter '{name}' is no text, and stands within one: {quote_value(plain_value(user))}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import msgspec
 
@@ -19,24 +19,29 @@ from longshore.graphs.declarations import (
     unknown_name,
 )
 from longshore.graphs.query import Column, ColumnValues, query_error
-from longshore.graphs.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
+from longshore.graphs.tables import Table, Value, ValueKind, are_numbers, is_value, spelled_numbers, value_kind
+from longshore.model.values import value_order
 from longshore.model.wording import did_you_mean, quote_value
 
 Row = tuple[int, ...]
 
 
-class Dimension(msgspec.Struct, frozen=True, kw_only=True):
+class Dimension(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A dimension and its values."""
 
     name: str
     values: tuple[Value, ...]
-    """Distinct and sorted; the position of a value is its code."""
-    codes: Mapping[Value, int]
+    """Distinct, all numbers or all text, and sorted by `sort_values`; the position of a value is its code."""
     kind: ValueKind
     origin: Origin
     table: Table | None = None
     column: str = ""
     """Column of `table` that holds the values."""
+
+    @cached_property
+    def codes(self) -> Mapping[str, int]:
+        """The code of each value by its text: values are equal by their texts, whatever file they are in."""
+        return {str(value): code for code, value in enumerate(self.values)}
 
 
 class SkippedRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,19 +112,26 @@ def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -
         values = set(table.column(entry.column, entry.origin))
     else:
         values = _listed_values(entry, what)
-    ordered = tuple(sorted(values))
+    ordered = sort_values(values)
     if not ordered:
         raise ConfigError(f"{what} has no values: '{table.name if table else ''}' has no rows", origin=entry.origin)
     _check_text(ordered, what, entry.origin)
     return Dimension(
         name=entry.name,
         values=ordered,
-        codes={value: code for code, value in enumerate(ordered)},
         kind=value_kind(ordered[0]),
         origin=entry.origin,
         table=table if entry.file and entry.file.kind is FileKind.TABLE else None,
         column=entry.column,
     )
+
+
+def sort_values(values: Iterable[Value]) -> tuple[Value, ...]:
+    """Sort the values of a dimension: by their numbers if all have one, else by their texts."""
+    ordered = tuple(sorted(values))
+    if not ordered or value_kind(ordered[0]) is ValueKind.NUMBER or spelled_numbers(ordered) is None:
+        return ordered
+    return tuple(sorted(ordered, key=value_order))
 
 
 def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
@@ -130,24 +142,26 @@ def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
 
 
 def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
-    found: dict[Value, Origin] = {}
+    found: dict[str, Origin] = {}
+    values: list[Value] = []
     for node in entry.values:
         value = node_value(node, what)
-        if value in found:
+        text = str(value)
+        if text in found:
             message = f"{what} has the value {quote_value(value)} twice"
-            raise ConfigError(message, origin=node.origin, hint=f"It stands first at {found[value]}.")
-        if found and value_kind(value) is not value_kind(next(iter(found))):
-            hint = "Quote the numbers, as in '101', if all are meant as text."
-            raise ConfigError(f"{what} has numbers and text: {quote_value(value)}", origin=node.origin, hint=hint)
-        found[value] = node.origin
-    return list(found)
+            raise ConfigError(message, origin=node.origin, hint=f"It stands first at {found[text]}.")
+        found[text] = node.origin
+        values.append(value)
+    return values if are_numbers(set(values), len(values)) else list(found)
 
 
 def node_value(node: Node, what: str) -> Value:
-    """Value of a YAML node."""
-    if not is_value(node.value):
+    """Value of a YAML node: a number, or the text of what Python would write in another way."""
+    if not node.has_text:
         message = f"{what} cannot have the value {quote_node(node)}: values are numbers or text"
         raise ConfigError(message, origin=node.origin, hint=quoting_hint(node))
+    if node.written or not is_value(node.value):
+        return node.text
     assert isinstance(node.value, str | int | float)
     return node.value
 
@@ -260,23 +274,8 @@ def _skipped_rows(
 
 
 def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> list[int | None]:
-    cells = table.cells(column, origin)
-    known: dict[Value, int | None] = {}
-    for cell in set(cells):
-        value: Value = cell
-        if dimension.kind is ValueKind.TEXT:
-            value = str(cell)
-        elif isinstance(cell, str):
-            found = parse_number(cell)
-            if found is None:
-                row = cells.index(cell)
-                message = f"the column '{column}' has {quote_value(cell)}, but values of '{dimension.name}' are numbers"
-                raise ConfigError(
-                    message, origin=table.place(row), hint="Quote the values of the dimension to make them text."
-                )
-            value = found
-        known[cell] = dimension.codes.get(value)
-    return [known[cell] for cell in cells]
+    code_of = dimension.codes.get
+    return [code_of(str(cell)) for cell in table.cells(column, origin)]
 
 
 def _refuse_duplicate_row(what: str, table: Table, columns: Mapping[str, str]) -> None:

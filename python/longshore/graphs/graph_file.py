@@ -16,7 +16,7 @@ from typing import IO, Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from longshore.config.merge import Node, plain_value
+from longshore.config.merge import Node
 from longshore.errors import DECODE_ERRORS, CycleError, FilesError, GraphError, LongshoreError, Origin
 from longshore.graphs.quantum_graph import RUN_GRAPH
 from longshore.model.tasks import (
@@ -87,7 +87,7 @@ class GraphHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Per label, the command of tasks without one of their own, with names in braces."""
     values: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Values of further names in commands."""
-    columns: Mapping[str, list[tuple[Scalar, Scalar]]] = msgspec.field(default_factory=dict)
+    columns: Mapping[str, list[tuple[msgspec.Raw, msgspec.Raw]]] = msgspec.field(default_factory=dict)
     """Per name such as ``sample.size``, pairs of a value of the dimension and the value of the name."""
 
 
@@ -159,7 +159,10 @@ def graph_lines(
         directories=tuple(graph.directories),
         commands=commands or {},
         values=values or {},
-        columns={name: list(cells.items()) for name, cells in graph.columns.items()},
+        columns={
+            name: [(_encode_scalar(value), _encode_scalar(cell)) for value, cell in cells.items()]
+            for name, cells in graph.columns.items()
+        },
     )
     for what, record in _records(graph, header):
         try:
@@ -213,7 +216,16 @@ def _encode_data_id(task: Task, values: DataId) -> msgspec.Raw | msgspec.UnsetTy
         if isinstance(value, float) and not math.isfinite(value):
             message = f"the task '{task.name}' has the value {value} for '{name}', which JSON cannot hold"
             raise GraphError(message, hint="Give it as text.")
+    if any(isinstance(value, float | bool) for value in values.values()):
+        return msgspec.Raw(_encode({name: _encode_scalar(value) for name, value in values.items()}))
     return msgspec.Raw(_encode(values))
+
+
+def _encode_scalar(value: Scalar) -> msgspec.Raw:
+    """JSON text of a value, with the text that names and commands have."""
+    if isinstance(value, float):
+        return msgspec.Raw(repr(value).encode())
+    return msgspec.Raw(_encode(str(value) if isinstance(value, bool) else value))
 
 
 _encode: Final = msgspec.json.Encoder(enc_hook=dict).encode
@@ -356,6 +368,28 @@ def _has_nul(value: object) -> bool:
 
 
 _data_id: Final = msgspec.json.Decoder(dict[str, Scalar]).decode
+_texts: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_scalar: Final = msgspec.json.Decoder(Scalar).decode
+
+
+def _as_written(value: Scalar, written: msgspec.Raw) -> Scalar:
+    """A value of a graph file: its text, if Python would write the number or the truth value in another way."""
+    if isinstance(value, str):
+        return value
+    text = bytes(written).decode()
+    return value if str(value) == text else text
+
+
+def _read_columns(header: GraphHeader, origin: Origin) -> dict[str, dict[Scalar, Scalar]]:
+    """The values of further names."""
+    try:
+        return {
+            name: {_as_written(_scalar(value), value): _as_written(_scalar(cell), cell) for value, cell in cells}
+            for name, cells in header.columns.items()
+        }
+    except DECODE_ERRORS as error:
+        message = f"this is not a valid header: 'columns': {decode_reason(str(error))}"
+        raise GraphError(message, origin=Origin(origin.file, 1, 1)) from None
 
 
 class _HeaderStart(msgspec.Struct, frozen=True):
@@ -413,6 +447,7 @@ def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
     lines = iter(lines)
     with collection_paused():
         header = read_header(next(lines, b""), origin)
+        columns = _read_columns(header, origin)
         reader = LineReader(lines, origin, line=2)
         files = _files(reader, header)
         tasks, parents = _tasks(reader, header, list(files))
@@ -429,7 +464,7 @@ def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
             directory=header.directory,
             directories=header.directories,
             programs=programs,
-            columns={name: dict(cells) for name, cells in header.columns.items()},
+            columns=columns,
         )
     return GraphFile(graph=graph, commands=header.commands, values=header.values)
 
@@ -526,6 +561,8 @@ class _TaskBuilder:
             except DECODE_ERRORS as error:
                 message = f"the data ID of the task '{stored.name}' is wrong: {decode_reason(str(error))}"
                 raise GraphError(message) from None
+            if any(type(value) in {float, bool} for value in values.values()):
+                values = {name: _as_written(values[name], each) for name, each in _texts(text).items()}
             for name, value in values.items():
                 if type(value) is str:
                     values[name] = self._texts.setdefault(value, value)
@@ -702,8 +739,7 @@ def _with_absolute_paths(acquired: AcquiredPayload, root: Path) -> TaskGraph:
 
 
 def _to_command(node: Node) -> Command:
-    value = plain_value(node)
-    return tuple(map(str, value)) if isinstance(value, list) else str(value)
+    return tuple(word.text for word in node.value) if isinstance(node.value, list) else node.text
 
 
 def _to_node(command: Command, origin: Origin) -> Node:

@@ -24,7 +24,7 @@ ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
 
 def parse_template(node: Node, names: frozenset[str]) -> Template:
     """Parse a text into a template without filling anything in."""
-    return Template(split_fields(str(node.value), names), node.origin)
+    return Template(split_fields(node.text, names), node.origin)
 
 
 class RequestedColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,7 +175,7 @@ def check_commands(
         refuse_foreign_placeholders([*words, *configured_commands(description, context)], description, context)
     for task, word in words:
         with errors.collect():
-            for part in split_fields(str(word.value)):
+            for part in split_fields(word.text):
                 if isinstance(part, Field):
                     with errors.collect():
                         _check_field(description, task, word, part, uses)
@@ -187,7 +187,7 @@ def check_near_names(description: PipelineDeclaration, expand: ExpandTemplate, e
     for task in description.tasks.values():
         with errors.collect():
             for word in _command_words(task):
-                for part in split_fields(str(word.value)):
+                for part in split_fields(word.text):
                     if isinstance(part, Field) and part.name not in known and (hint := did_you_mean(part.name, known)):
                         with errors.collect():
                             _refuse_undefined(task, word, part.name, hint, expand)
@@ -235,7 +235,7 @@ def read_columns(
     found: dict[str, dict[Value, Value]] = {}
     words = [(task, word) for task in description.tasks.values() for word in _command_words(task)]
     for task, word in (*words, *configured_commands(description, context)):
-        for name in column_names(str(word.value)):
+        for name in column_names(word.text):
             if name not in found and dimension_of(name) in task.dimensions:
                 where = f"the command of the task '{task.label}'"
                 cells = read_column(name, dimensions, word.origin, where)
@@ -254,7 +254,7 @@ def _command_words(task: TaskEntry) -> Sequence[Node]:
     if not words or not str(words[0].value).strip():
         raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)
     for word in words:
-        if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
+        if not word.has_text:
             message = f"the command of the task '{task.label}' must be text or a list of texts, not {quote_node(word)}"
             raise ConfigError(message, origin=word.origin, hint=quoting_hint(word))
     return words

@@ -205,7 +205,7 @@ def _read_pipeline_kind(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
         # Judged by its imports that are at hand: LSST's own are named by variables of a release.
         env = {**os.environ, "PWD": str(Path.cwd())}
         for item in read_imports(node):
-            name = expand_env(str(item.location.value), env)
+            name = expand_env(item.location.text, env)
             imported = locate_file(name, path.parent)
             if imported and _read_pipeline_kind(imported, (*trail, path)) is PipelineKind.COMMANDS:
                 return PipelineKind.COMMANDS

@@ -323,7 +323,7 @@ def read_templates(
 
 def _path_names(entry: DatasetEntry, dimensions: Collection[str]) -> frozenset[str]:
     """Names that stay fields in the path of a dataset: dimensions, and columns of their tables."""
-    columns = (name for name in column_names(str(entry.path.value)) if dimension_of(name) in dimensions)
+    columns = (name for name in column_names(entry.path.text) if dimension_of(name) in dimensions)
     return frozenset((*dimensions, *columns))
 
 

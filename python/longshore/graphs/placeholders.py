@@ -106,7 +106,7 @@ def refuse_foreign_placeholders(
     """
     told: dict[tuple[int, str | int | None], ErrorDetail] = {}
     for task, word in commands:
-        for fault in _find_faults(str(word.value), word.origin, task, description, context):
+        for fault in _find_faults(word.text, word.origin, task, description, context):
             told.setdefault((id(word), fault.part), fault)
     found = list(told.values())
     if not found:
@@ -157,7 +157,7 @@ def _unset_variables(text: str, task: TaskEntry, names: Collection[str]) -> Iter
     """Variables of the shell with one of the names to which no part of the command gives a value."""
     words = task.command.value
     is_list = isinstance(words, list)
-    whole = " ".join(str(word.value) for word in words) if isinstance(words, list) else str(words)
+    whole = " ".join(word.text for word in words) if isinstance(words, list) else str(words)
     scripts = [(0, len(text))] if is_list else [found.span() for found in _QUOTED.finditer(text)]
     for found in _SHELL_VARIABLE.finditer(text):
         if _variable_name(found) not in names:

@@ -7,13 +7,14 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
+from functools import cached_property
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from longshore.errors import ConfigError, Origin
-from longshore.graphs.tables import Value, ValueKind, value_kind
+from longshore.graphs.tables import Value, ValueKind, spelled_numbers, value_kind
 from longshore.model.wording import quote_value
 
 # Parses a ``dataQuery``, in the Butler's syntax, into tests and connectives in postfix order.
@@ -419,13 +420,24 @@ _NEGATED: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": 
 _FLIPPED: Final = bytes([1, 0]) + bytes(range(2, 256))
 
 
-class ColumnValues(msgspec.Struct, frozen=True):
+class ColumnValues(msgspec.Struct, frozen=True, dict=True):
     """Values of a column of a query, one for each value of a dimension."""
 
     dimension: str
     values: Sequence[Value]
     """Indexed by the code of the dimension's value."""
     kind: ValueKind
+
+    @cached_property
+    def numbers(self) -> Sequence[int | float] | None:
+        """The number of each value, by which it is compared with numbers; ``None`` if one is no number."""
+        return spelled_numbers(self.values)
+
+    def compared_with(self, kind: ValueKind) -> ColumnValues:
+        """The column with values of the given kind, if it has them."""
+        if kind is self.kind or kind is ValueKind.TEXT or self.numbers is None:
+            return self
+        return ColumnValues(self.dimension, self.numbers, ValueKind.NUMBER)
 
 
 ColumnResolver: TypeAlias = Callable[[Column], ColumnValues]
@@ -581,8 +593,8 @@ class _Binder:
         side = self._side(test.operand)
         if isinstance(test, Membership):
             for literal in test.literals:
-                self._same_kind(side, literal, test.operand, literal)
-            return _mask(side, lambda values: _member_mask(values, test))
+                self._same_kind(_alike(side, literal), literal, test.operand, literal)
+            return _mask(side, lambda _: _member_mask(side, test))
         if _kind(side) is not ValueKind.TEXT:
             hint = f"Compare it, as in '{_name(test.operand)} > 5'."
             message = f"GLOB needs a column of text, and {quote_value(_name(test.operand))} holds numbers"
@@ -592,6 +604,7 @@ class _Binder:
 
     def _comparison(self, test: Comparison) -> Mask | ColumnComparison | Constant:
         left, right = self._side(test.left), self._side(test.right)
+        left, right = _alike(left, right), _alike(right, left)
         self._same_kind(left, right, test.left, test.right)
         compare = _OPERATORS[test.operator]
         if isinstance(left, Literal) and isinstance(right, ColumnValues):
@@ -624,6 +637,15 @@ class _Binder:
         raise query_error(message, other.at if isinstance(other, Literal) else one.at, self.origin, hint)
 
 
+def _alike(side: ColumnValues | Literal, other: ColumnValues | Literal) -> ColumnValues | Literal:
+    """A side as it is compared: by numbers, if both have them and the other is no literal text."""
+    if isinstance(side, Literal):
+        return side
+    if isinstance(other, Literal):
+        return side.compared_with(value_kind(other.value))
+    return side if other.numbers is None else side.compared_with(ValueKind.NUMBER)
+
+
 def _name(operand: Operand) -> object:
     return operand.value if isinstance(operand, Literal) else operand.name
 
@@ -638,11 +660,18 @@ def _mask(side: ColumnValues | Literal, test: Callable[[Sequence[Value]], bytes]
     return Constant(test([side.value]) == b"\1")
 
 
-def _member_mask(values: Sequence[Value], test: Membership) -> bytes:
-    found = bytes(map(test.values.__contains__, values))
+def _member_mask(side: ColumnValues | Literal, test: Membership) -> bytes:
+    if isinstance(side, Literal):
+        return bytes([side.value in test.values or _in_ranges(side.value, test.ranges)])
+    found = bytes(map(test.values.__contains__, side.values))
+    numbers = side.numbers
+    if numbers is None:
+        return found
+    if side.kind is ValueKind.TEXT:
+        found = bytes(map(operator.or_, found, map(test.values.__contains__, numbers)))
     if not test.ranges:
         return found
-    return bytes([one or _in_ranges(value, test.ranges) for one, value in zip(found, values, strict=True)])
+    return bytes([one or _in_ranges(value, test.ranges) for one, value in zip(found, numbers, strict=True)])
 
 
 def _in_ranges(value: Value, ranges: Iterable[range]) -> bool:

@@ -6,21 +6,22 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from longshore.errors import ConfigError, Origin
+from longshore.model.values import number_of
 from longshore.model.wording import count_noun, did_you_mean, invisible_character, quote_value, visible_text
 
 Value: TypeAlias = int | float | str
-"""Value of a dimension."""
+"""Value of a dimension: a number whose text Python writes as it stands in its file, else the text."""
 
 
 class ValueKind(StrEnum):
-    """Type of all values of a dimension or column."""
+    """Type of all values of a dimension or column. Texts may spell numbers, such as ``007``; see `spelled_numbers`."""
 
     NUMBER = "numbers"
     TEXT = "text"
@@ -53,22 +54,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def column(self, name: str, origin: Origin | None) -> list[Value]:
         """Values of a column, all numbers or all text.
 
-        Raises `ConfigError` if the column is unknown, mixed, or has a cell that is neither text nor a number.
+        Raises `ConfigError` if the column is unknown, or has a cell that is neither text nor a number.
         """
         cells = self.cells(name, origin)
         if self.untyped:
             values = parse_numbers(set(map(str, cells)))
             return [values[str(cell)] for cell in cells]
-        kind: ValueKind | None = None
-        for row, cell in enumerate(cells):
-            if kind is not None and kind is not value_kind(cell):
-                message = (
-                    f"the column '{name}' of '{self.name}' holds numbers and text; {quote_value(cell)} differs "
-                    "from before"
-                )
-                raise ConfigError(message, origin=self.place(row))
-            kind = value_kind(cell)
-        return cells
+        return cells if are_numbers(set(cells), len(set(map(str, cells)))) else list(map(str, cells))
 
     def column_hint(self, name: str) -> str:
         """The remedy for a column that the table lacks."""
@@ -80,7 +72,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return did_you_mean(name, self.columns) or "It has " + ", ".join(f"'{each}'" for each in self.columns) + "."
 
     def cells(self, name: str, origin: Origin | None) -> list[Value]:
-        """Cells of a column, each text or a number; numbers and text may be mixed.
+        """Cells of a column, each text or a number; numbers and text may be mixed, and a truth value is its word.
 
         Raises `ConfigError` if the column is unknown or has a cell that is neither.
         """
@@ -89,7 +81,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         cells = list(self.columns[name])
         if not self.untyped:
             for row, cell in enumerate(cells):
-                if not is_value(cell):
+                if isinstance(cell, bool):
+                    cells[row] = str(cell).lower()
+                elif not is_value(cell):
                     said = "nothing" if cell is None else quote_value(cell)
                     message = f"the column '{name}' of '{self.name}' has {said} where a text or a number must be"
                     raise ConfigError(message, origin=self.place(row))
@@ -104,9 +98,28 @@ def is_value(value: object) -> bool:
     return isinstance(value, str) or abs(value) < _TOO_LARGE
 
 
+def are_numbers(values: Collection[Value], texts: int) -> bool:
+    """Whether values can be those of a dimension as numbers; `texts` is how many different texts they have."""
+    # As text, 1 and 1.0 are two.
+    return len(values) == texts and not any(isinstance(value, str) for value in values)
+
+
 def value_kind(value: object) -> ValueKind:
     """Whether a value is a number or text."""
     return ValueKind.TEXT if isinstance(value, str) else ValueKind.NUMBER
+
+
+def spelled_numbers(values: Sequence[Value]) -> Sequence[int | float] | None:
+    """The number of each value, by which values are sorted and compared; ``None`` if one is no number."""
+    if not values or value_kind(values[0]) is ValueKind.NUMBER:
+        return cast("Sequence[int | float]", values)
+    numbers: list[int | float] = []
+    for value in values:
+        number = number_of(str(value))
+        if number is None:
+            return None
+        numbers.append(number)
+    return numbers
 
 
 # ------------------------------------------------------------------------------------------------------ text as numbers
@@ -116,7 +129,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,17}")
 
 
 def parse_number(text: str) -> int | float | None:
-    """Number with exactly this spelling; ``None`` for any other text, such as ``007`` and ``1.50``."""
+    """Number that Python writes in exactly this way; ``None`` for any other text, such as ``007`` and ``1.50``."""
     if _INTEGER.fullmatch(text):
         return int(text)
     if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
@@ -317,7 +330,13 @@ def _header(rows: Sequence[Sequence[str]], lines: Sequence[int], origin: Origin)
     return names
 
 
-_decode_line = msgspec.json.Decoder(dict[str, Any]).decode
+def _read_float(text: str) -> Value:
+    """A number of JSON with a point or an exponent; its text if Python writes the number in another way."""
+    number = float(text)
+    return number if repr(number) == text else text
+
+
+_decode_line = msgspec.json.Decoder(dict[str, Any], float_hook=_read_float).decode
 
 
 def parse_json_lines(text: str, origin: Origin, comment: str = "") -> Table:

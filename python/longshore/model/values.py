@@ -1,7 +1,8 @@
-"""Types of values of YAML and JSON, and regular expressions of users; apart, so that everything can import them."""
+"""Types and numbers of YAML and JSON values, and regular expressions of users; apart, so that all can import them."""
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -57,3 +58,47 @@ def compile_regex(text: AnyStr, *, multiline: bool = False) -> re.Pattern[AnyStr
         raise RegexError(error.msg, 0 if error.pos is None else error.pos + 1) from error
     except (OverflowError, RecursionError, MemoryError) as error:
         raise RegexError(f"it is too large: {error}") from error
+
+
+# Numbers that texts spell, and the order of values by their numbers.
+
+
+_NUMBER: Final = re.compile(
+    r"[-+]?(?:(?P<whole>[0-9][0-9_]*)|0[xX](?P<hex>[0-9a-fA-F_]+)|0[oO](?P<octal>[0-7_]+)|0[bB](?P<binary>[01_]+)"
+    r"|(?:[0-9][0-9_]*)?\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)",
+    re.ASCII,
+)
+_MAX_DIGITS: Final = 300
+"""Characters of a number: what is longer is an identifier, and Python does not write it out."""
+
+
+def number_of(text: str) -> int | float | None:
+    """The number that a text spells in YAML, JSON or a table; ``None`` for any other text.
+
+    Digits may have underscores between them, and zeros in front, which mean nothing: ``010`` is ten, unlike in YAML
+    1.1. ``0x``, ``0o`` and ``0b`` begin numbers of other bases.
+    """
+    # Most texts are words.
+    if not text or text[0] not in "0123456789+-." or len(text) > _MAX_DIGITS:
+        return None
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    if found["whole"]:
+        return int(text.replace("_", ""))
+    digits = text.replace("_", "").lower()
+    try:
+        if found.lastgroup:
+            return int(digits, 0)
+        number = float(digits)
+    except ValueError:
+        return None
+    return number if abs(number) < math.inf else None
+
+
+def value_order(value: object) -> tuple[int, float, str]:
+    """Sort key of a value: numbers in numeric order, then other texts; equal numbers by their spelling."""
+    text = str(value)
+    number = value if isinstance(value, int | float) else number_of(text)
+    # A number of more digits than a float holds is a text.
+    return (1, 0.0, text) if number is None or not abs(number) < 1e300 else (0, number, text)

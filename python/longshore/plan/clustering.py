@@ -20,6 +20,7 @@ from longshore.contract.algorithms import ClusteringAlgorithm, ClusteringSetting
 from longshore.errors import ConfigError, CycleError, GraphError, Origin
 from longshore.graphs.graph_file import AcquiredPayload
 from longshore.model.tasks import Cluster, ClusteredGraph, Dag, DataId, Scalar, Task, TaskGraph, collection_paused
+from longshore.model.values import value_order
 from longshore.plan.acquire import AcquiredRun
 from longshore.plan.configuration import Configuration, call_function, find_function, payload_identity
 from longshore.plan.lint import LeftOutError, StaticCheck
@@ -118,7 +119,7 @@ def assign_parts(
 
     Raises `GraphError` if `partitionMaxClusters` is less than that number.
     """
-    ordered = sorted(set(values), key=lambda these: [*map(_sort_key, these)])
+    ordered = sorted(set(values), key=lambda these: [*map(value_order, these)])
     numbers = chain.from_iterable(
         repeat(number, size)
         for number, size in enumerate(_part_sizes(len(ordered), partition, clusters, label, origin), 1)
@@ -140,14 +141,6 @@ def _part_sizes(values: int, partition: Partition, clusters: int, label: str, or
     parts = min(most // clusters, values)
     size, larger = divmod(values, parts)
     return [size + 1] * larger + [size] * (parts - larger)
-
-
-def _sort_key(value: object) -> tuple[int, float, str]:
-    """Sort key of a value: numbers first, in numeric order."""
-    try:
-        return 0, float(str(value)), str(value)
-    except ValueError:
-        return 1, 0.0, str(value)
 
 
 # Makes each task a cluster of its own.
@@ -263,6 +256,8 @@ class _RuleTasks:
         self._tasks = graph.dag.nodes
         self._wanted = [(name, (name, *rule.equal.get(name, ()))) for name in (*rule.dimensions, *cut)]
         self._size = len(rule.dimensions)
+        self._alike: dict[str, Scalar] = {}
+        """One value per text: values of two dimensions are equal by their texts."""
         self._template = Template(split_fields(rule.template))
         shown = {part.name for part in self._template.parts if isinstance(part, Field)}
         # As in BPS, whose clusters have different names: one that shows a value to divide by has tasks of that value.
@@ -359,7 +354,7 @@ class _RuleTasks:
         for name in names:
             value = task.data_id.get(name, task.implied.get(name))
             if value is not None:
-                return value
+                return self._alike.setdefault(str(value), value)
         return None
 
     def _missing_error(self, index: int) -> GraphError:
@@ -563,9 +558,9 @@ def dimension_template(configuration: Configuration, key: str, dimensions: froze
     hit = configuration.config.lookup(key, scope)
     if hit is None or hit.value in (None, ""):
         return ""
-    if isinstance(hit.value, list | dict | bool):
+    if not hit.has_text:
         raise ConfigError(f"'{key}' must be text", origin=hit.origin)
-    return str(Interpolator(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
+    return str(Interpolator(configuration.config, scope).template(hit.text, hit.origin, name=key))
 
 
 def _names_of_quanta(configuration: Configuration, graph: TaskGraph) -> frozenset[str]:
@@ -576,7 +571,7 @@ def _names_of_quanta(configuration: Configuration, graph: TaskGraph) -> frozense
     hit = configuration.config.lookup("templateDataId", configuration.scope())
     if hit is None or not graph.dag.nodes[0].node_id:
         return frozenset()
-    return Template(split_fields(str(hit.value))).names
+    return Template(split_fields(hit.text)).names
 
 
 def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:

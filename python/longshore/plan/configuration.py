@@ -42,6 +42,7 @@ from longshore.config.service_lookup import (
     names_foreign_code,
     short_name,
 )
+from longshore.config.yaml_text import read_as_bps
 from longshore.contract.capabilities import BackendOptions
 from longshore.contract.service import WmsService
 from longshore.errors import CodeRefusedError, ConfigError, FilesError, LongshoreError, Origin, UsageError
@@ -93,6 +94,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     profile: ResolvedSiteProfile | None = None
     site_layers: tuple[Layer, ...] = ()
     top_layers: tuple[Layer, ...] = ()
+    is_of_bps: bool = False
+    """Whether the run was written for BPS: `config` has the values that BPS reads, and no texts of numbers."""
 
     @property
     def path(self) -> Path:
@@ -133,7 +136,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = self.config.search(key, self.scope())
         if isinstance(found.value, list | dict):
             raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
-        return "" if found.value is None else str(found.value)
+        return found.text
 
     def flag(self, key: str) -> bool:
         """Return a key's value as a boolean, false if undefined; raises `ConfigError` for other values."""
@@ -222,6 +225,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if service_layers := _service_layers(service):
             default_layers += service_layers
             config = Config(stack.with_layers(*service_layers).root(), caller, values)
+        if is_of_bps := service.startswith(BPS_PACKAGE) or self.is_bps_file(name):
+            config = Config(read_as_bps(config.root), caller, values)
         for layer in self.top_layers:
             config = Config(merge_over(config.root, layer), caller, values)
         return replace(
@@ -232,6 +237,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             service_origin=service_origin,
             profile=profile,
             site_layers=(*added, *default_layers),
+            is_of_bps=is_of_bps,
         )
 
 
@@ -359,7 +365,7 @@ def _at_chosen_site(configuration: Configuration, scope: Scope) -> Configuration
     if not {"curr_pipetask", "curr_cluster"} & scope.current.keys():
         return configuration
     found = configuration.config.search("computeSite", scope)
-    site = str(found.value or configuration.site)
+    site = found.text or configuration.site
     return configuration if site == configuration.site else configuration.at_site(site, found.origin)
 
 

@@ -13,10 +13,11 @@ import yaml
 from longshore import __version__
 from longshore.config.interpolate import GENERATE_KEY
 from longshore.config.layers import Overrides
-from longshore.config.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.merge import PACKAGED_LAYERS, Node, written_value
 from longshore.config.secrets import looks_secret
+from longshore.config.yaml_text import parse_yaml
 from longshore.contract.service import Problem, RunPaths
-from longshore.errors import DECODE_ERRORS, LongshoreError, Origin
+from longshore.errors import DECODE_ERRORS, ConfigError, LongshoreError, Origin
 from longshore.graphs.payload_files import locate_file
 from longshore.model.submission import FileFingerprint, Fingerprint, RunIdentity
 from longshore.model.values import YamlValue
@@ -156,7 +157,11 @@ def _is_generated(key: str, old_origin: Origin | None, layers: set[str]) -> bool
 def read_recorded_values(path: Path, origins: Path) -> ConfigurationValues:
     """Return the values at preparation by key."""
     places = msgspec.json.decode(read_file(origins), type=dict[str, Origin])
-    return {key: (value, places.get(key)) for key, value in _flatten(yaml.safe_load(path.read_text("utf-8")))}
+    try:
+        recorded = parse_yaml(path.read_text("utf-8"), str(path))
+    except ConfigError as error:
+        raise yaml.YAMLError(error.message) from error
+    return {key: (value, places.get(key)) for key, value in _flatten(written_value(recorded))}
 
 
 def _reread_configuration(fingerprint: Fingerprint, now: float) -> Configuration:
@@ -169,7 +174,7 @@ def configuration_values(configuration: Configuration) -> ConfigurationValues:
     """Return the values of a configuration by key."""
     root = configuration.config.root
     places = dict(origins_of(root))
-    return {key: (value, places.get(key)) for key, value in _flatten(plain_value(root))}
+    return {key: (value, places.get(key)) for key, value in _flatten(written_value(root))}
 
 
 def _limits(configuration: Configuration) -> dict[str, str]:

@@ -36,6 +36,7 @@ from longshore.model.tasks import (
     TaskGraph,
     is_remote,
 )
+from longshore.model.values import value_order
 from longshore.model.wording import did_you_mean
 from longshore.model.workflow import MIB, Job, JobGroup, JobSettings, Ordering, OutputCheck, Workflow
 
@@ -91,6 +92,7 @@ class _Grouping:
         self._dag = dag
         self._rules = [rule_of.get(cluster.label) for cluster in dag.nodes]
         self._keys: list[_Key | None] = [None] * len(dag)
+        self._alike: dict[str, Scalar] = {}
 
     def found(self) -> dict[str, dict[_Key, list[int]]]:
         """Numbers of the jobs of each group, per rule."""
@@ -98,18 +100,23 @@ class _Grouping:
         for number in order:
             rule = self._rules[number]
             if rule is not None and rule.start is not Start.SINK:
-                self._keys[number] = (
-                    self._group_key(number, rule, dag.parents, max) if rule.start else _own_key(dag, number, rule)
-                )
+                if rule.start:
+                    self._set_key(number, self._group_key(number, rule, dag.parents, max))
+                else:
+                    self._set_key(number, _own_key(dag, number, rule))
         for number in reversed(order):
             rule = self._rules[number]
             if rule is not None and rule.start is Start.SINK:
-                self._keys[number] = self._group_key(number, rule, dag.children, min)
+                self._set_key(number, self._group_key(number, rule, dag.children, min))
         found: dict[str, dict[_Key, list[int]]] = {}
         for number, (rule, key) in enumerate(zip(self._rules, self._keys, strict=True)):
             if rule is not None and key is not None:
                 found.setdefault(rule.name, {}).setdefault(key, []).append(number)
         return found
+
+    def _set_key(self, number: int, key: _Key) -> None:
+        """Assign a job to a group; values of two labels are equal by their texts."""
+        self._keys[number] = tuple([self._alike.setdefault(str(value), value) for value in key])
 
     def _group_key(
         self, number: int, rule: OrderingRule, near: Sequence[Sequence[int]], choose: Callable[..., _Key]
@@ -163,7 +170,7 @@ def _missing_dimension_error(
 
 def _sort_key(key: _Key) -> _SortKey:
     """Sort key of a group: numbers first, in numeric order."""
-    return [(0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in key]
+    return list(map(value_order, key))
 
 
 def _make_ordering(rule: OrderingRule, found: Mapping[_Key, list[int]], clusters: Sequence[Cluster]) -> Ordering:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
@@ -30,11 +31,11 @@ from longshore.config.lint import (
 from longshore.config.lint_variables import LintContext, key_names
 from longshore.config.merge import Node, map_items, plain_map
 from longshore.config.plugins import CLUSTERING, SERVICES, built_in_plugins, shipped_path
-from longshore.config.schema import Finding, Severity, key_name, variable_names
+from longshore.config.schema import Finding, Severity, key_name, takes_number, variable_names
 from longshore.config.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.config.search import INIT_LABEL
 from longshore.config.service_lookup import find_service_plugin, short_name
-from longshore.config.yaml_text import LINE_END, key_places
+from longshore.config.yaml_text import LINE_END, key_places, note_values_of_bps
 from longshore.contract.service import Problem
 from longshore.errors import (
     DECODE_ERRORS,
@@ -45,7 +46,7 @@ from longshore.errors import (
     UnknownServiceError,
     UsageError,
 )
-from longshore.graphs.declarations import PER_JOB
+from longshore.graphs.declarations import PER_JOB, PipelineKind, pipeline_kind
 from longshore.graphs.payload_files import locate_file, pipeline_node
 from longshore.model.report import FINAL_LABEL
 from longshore.model.wording import list_words
@@ -244,10 +245,29 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     bps = None if configuration.layers.names_bridge else _find_bps_default()
     findings += lint(configuration.config, configuration_schema(), surroundings, bps=bps, labels=payload.labels)
     findings += _keys_of_other_services(configuration)
+    findings += _values_of_bps(configuration)
     findings += _undescribed_site(configuration)
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
+
+
+def _values_of_bps(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a warning for each word of a run of BPS whose text is not the value that the run has for it."""
+    if not configuration.is_of_bps:
+        return
+    schema = configuration_schema()
+
+    def takes_value(path: tuple[str, ...]) -> bool:
+        return takes_number([step for step in path if step != "bps_cmdline"], schema)
+
+    for layer in configuration.all_layers:
+        yield from note_values_of_bps(layer.root, takes_value)
+    path = _find_file(configuration, "pipelineYaml")
+    with suppress(LongshoreError):
+        node = pipeline_node(read_yaml(path)) if path else None
+        if node is not None and pipeline_kind(node) is PipelineKind.COMMANDS:
+            yield from note_values_of_bps(node, lambda _: False)
 
 
 def find_keys_unused_by_payload(configuration: Configuration) -> list[Finding]:

@@ -19,7 +19,7 @@ from longshore.config.profile import REQUEST_KEYS
 from longshore.config.quantities import parse_count
 from longshore.config.search import INIT_LABEL
 from longshore.config.templates import Parts, Template, column_names, parts_text, plain_parts
-from longshore.config.yaml_text import locate_error
+from longshore.config.yaml_text import locate_error, read_as_bps
 from longshore.contract.service import Problem
 from longshore.errors import ConfigError, FilesError, Origin, PreparationError, UndefinedVariableError
 from longshore.graphs.declarations import (
@@ -81,7 +81,7 @@ def _commands(configuration: Configuration, pipeline: Node) -> Iterator[Configur
             lines = [node for node in final_command_nodes(config) if isinstance(node.value, str)]
             if lines:
                 # One script: a variable that a line sets is set for the others.
-                whole = Node("\n".join(str(line.value) for line in lines), lines[0].origin)
+                whole = Node("\n".join(line.text for line in lines), lines[0].origin)
                 yield ConfiguredCommand(label=FINAL_LABEL, whole=whole, words=tuple(lines))
 
 
@@ -171,14 +171,14 @@ def make_template(configuration: Configuration, text: Node, names: frozenset[str
 def _interpolate(configuration: Configuration, text: Node, names: frozenset[str]) -> Parts:
     def undefined(name: str, origin: Origin | None) -> str:
         raise UndefinedVariableError(
-            f"{quote_value(str(text.value))} uses '{{{name}}}', which nothing defines",
+            f"{quote_value(text.text)} uses '{{{name}}}', which nothing defines",
             origin=origin,
             hint=did_you_mean(name, {*names, *configuration.config.names(scope)})
             or "It may be a dimension of the pipeline, or a key of the configuration.",
         )
 
     scope = replace(configuration.scope(), free=names, undefined=undefined)
-    return Interpolator(configuration.config, scope).parts(str(text.value), text.origin)
+    return Interpolator(configuration.config, scope).parts(text.text, text.origin)
 
 
 _INLINE: Final = "pipeline"
@@ -261,6 +261,8 @@ def _build_pipeline(
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     imports = ImportReader(partial(_find_import, configuration))
     node = imports.join(node, path)
+    if configuration.is_of_bps:
+        node = read_as_bps(node)
     if names is not None:
         node = select_tasks(node, names, configuration.origin(key))
     if pipeline_kind(node) is PipelineKind.LSST:

@@ -213,7 +213,7 @@ class ProfileCompiler:
         run = self._run.configuration
         scope = Scope(current={"curr_pipetask": label, "curr_cluster": cluster}, searchobj=searchobj, env=run.env)
         found = run.config.search("computeSite", scope)
-        site = str(found.value or run.site)
+        site = found.text or run.site
         there = self._run.at_site(site, found.origin)
         if site not in self._sites:
             if short_name(there.service) != short_name(run.service):

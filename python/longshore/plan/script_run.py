@@ -152,14 +152,14 @@ def _read_script(run: ResolvedRun) -> _Script:
     named = Interpolator(config, own)
 
     def text(expander: Interpolator, node: Node) -> str:
-        return expander.template(str(node.value), node.origin).render({})
+        return expander.template(node.text, node.origin).render({})
 
     executable = _check_executable(
         Path(text(plain, _required_text(section, "executable"))), _required_text(section, "executable").origin
     )
     arguments = _required_text(section, "arguments")
     try:
-        words = split_words(named.parts(str(arguments.value), arguments.origin))
+        words = split_words(named.parts(arguments.text, arguments.origin))
     except ValueError as error:
         raise ConfigError(
             f"'customJob.arguments' cannot be split into words: {error}", origin=arguments.origin

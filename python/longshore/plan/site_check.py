@@ -235,7 +235,7 @@ def _find_answered_errors(draft: Draft, report: PingReport, found: Iterable[Prob
 def _value_origin(draft: Draft, message: str) -> Origin | None:
     """Return the place in the profile of a name that a message quotes; the last one that the profile has."""
     names = re.findall(r"'([^']+)'", message)
-    places = {str(node.value): node.origin for node in _texts(draft.profile.root if draft.profile else None)}
+    places = {node.text: node.origin for node in _texts(draft.profile.root if draft.profile else None)}
     return next((places[name] for name in reversed(names) if name in places), None)
 
 

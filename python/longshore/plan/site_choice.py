@@ -149,7 +149,7 @@ def ask_for_site(layers: Layers, *, default: str = "") -> SiteQuestion | None:
     """
     base, env = Config(layers.stack.root()), layers.env
     written = base.search("computeSite", Scope(env=env))
-    value = written.value or default
+    value = written.as_written or default
     if not isinstance(value, str | list) or not value:
         return None
     sites = SitePath(site_folders(base, env), env)

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from longshore import __version__
-from longshore.config.merge import plain_value
 from longshore.config.notices import SECTION, read_notices
 from longshore.config.secret_values import find_secret_values, keep_private
+from longshore.config.yaml_text import dump_tree
 from longshore.contract.capabilities import log_directories
 from longshore.contract.service import RunPaths
 from longshore.errors import FilesError
@@ -140,7 +139,7 @@ def write_sources(draft: RunPaths, plan: RunPlan) -> None:
         return
     configuration = plan.run.configuration
     _write_inputs(draft, plan)
-    text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
+    text = dump_tree(configuration.config.root, allow_unicode=True, width=120)
     create_file(draft.merged_config(plan.workflow.name), [text.encode()], below=draft.root)
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)

@@ -78,14 +78,14 @@ def read_choice_settings(config: Config, folder: Path) -> ChoiceSettings:
     algorithms = {name: _load(SITE_MATCH, name, "algorithm for requirements", None) for name in all_plugins(SITE_MATCH)}
     match, select, probe = (map_items(parts.get(key)) for key in ("match", "select", "probe"))
     chosen = select.get("name")
-    name = str(chosen.value) if chosen is not None and chosen.value else "first"
+    name = chosen.text if chosen is not None and chosen.value else "first"
     graph = match.get("graph")
     seed = select.get("seed")
     settings = ChoiceSettings(
         requires=read_requires(match["requires"], algorithms) if "requires" in match else (),
         specification=_read_specification(match.get("jobSpecification"), folder, algorithms),
         backend=_load(
-            SITE_GRAPHS, str(graph.value) if graph else "memory", "backend of graphs", graph.origin if graph else None
+            SITE_GRAPHS, graph.text if graph else "memory", "backend of graphs", graph.origin if graph else None
         ),
         algorithms=algorithms,
         name=name,

@@ -214,7 +214,7 @@ def _read_need(node: Node, algorithms: Algorithms, depth: int) -> ResourceNeed:
         count=_read_count(items),
         requires=() if requires is None else read_requires(requires, algorithms),
         children=children,
-        label="" if label is None else str(label.value),
+        label="" if label is None else label.text,
         origin=node.origin,
     )
 

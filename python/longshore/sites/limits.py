@@ -56,7 +56,7 @@ def read_limits(node: Node | None) -> SiteLimits:
             raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=name_all(_READERS))
         if item.value is not None:
             amount = float(read(plain_value(item), f"limits.{name}", item.origin))
-            found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)
+            found[name] = SiteLimit(amount=amount, written=item.text, origin=item.origin)
     return found
 
 

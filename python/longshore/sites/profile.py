@@ -180,11 +180,11 @@ def parent_names(node: Node | None) -> tuple[str, ...]:
         return ()
     names = node.value if isinstance(node.value, list) else [node]
     for name in names:
-        if not isinstance(name.value, str) or not name.value:
+        if not name.has_text or not name.text:
             raise ConfigError(
                 f"'inherits' must name a site or a list of sites, not {quote_value(name.value)}", origin=name.origin
             )
-    return tuple(str(name.value) for name in names)
+    return tuple(name.text for name in names)
 
 
 def profile_layer(root: Node) -> Node:

@@ -95,7 +95,7 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     Raises `ConfigError` if several sites match this host, or a candidate is unknown.
     """
     written = base.search("computeSite", Scope(env=env))
-    named = written.value
+    named = written.as_written
     if isinstance(named, str | list) and (found := candidates_of(named, base, sites, written.origin)) is not None:
         return found[0]
     if named and not isinstance(named, dict):
@@ -114,11 +114,11 @@ def chosen_service(config: Config, site: str, env: Mapping[str, str]) -> tuple[s
     """Return the service of jobs at a site, and where it was written; an empty value names none."""
     found = config.search("wmsServiceClass", Scope(current={"curr_site": site}, env=env))
     if found.value:
-        return str(found.value), found.origin
+        return found.text, found.origin
     node = found.node
     while node is not None and not node.value:
         node = node.replaced_node
-    return (str(node.value), node.origin) if node is not None else (default_service(), found.origin)
+    return (node.text, node.origin) if node is not None else (default_service(), found.origin)
 
 
 def candidates_of(
@@ -329,7 +329,7 @@ def _sites_matching_host(host: str, base: Config, sites: SitePath) -> list[str]:
     for name in map_items(base.node_at("site")):
         hosts = base.node_at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
-            patterns[name] = tuple(str(each.value) for each in hosts.value)
+            patterns[name] = tuple(each.text for each in hosts.value)
     return [name for name, these in patterns.items() if host_matches(host, these)]
 
 
@@ -463,7 +463,7 @@ def _known_site(name: str, base: Config, sites: SitePath) -> KnownSite:
         return KnownSite(
             name=name, service=None, title="", place=place, origin=error.origin or origin, error=error.message
         )
-    disabled = str(reason.value) if reason else None
+    disabled = reason.text if reason else None
     return KnownSite(name=name, service=service, title=title, place=place, origin=origin, disabled=disabled)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import UNSET, UnsetType
 
 from longshore.config.explain import KeyExplanation, OverriddenValue, StepKind
-from longshore.config.merge import Node, plain_value
+from longshore.config.merge import Node, written_value
 from longshore.config.schema import Severity
 from longshore.errors import Origin
 from longshore.reports.documents.document import Count, Document, DocumentEntry, ErrorEntry, JsonValue, error_entry
@@ -143,7 +143,7 @@ class LintDocument(Document, frozen=True, kw_only=True):
 def config_show_document(root: Node, *, origins: bool) -> ConfigShowDocument:
     """Return the whole configuration as ``config show --json`` prints it."""
     places = [ValueOriginEntry(path, OriginEntry.from_record(origin)) for path, origin in _origins(root, ())]
-    return ConfigShowDocument(values=_json_value(plain_value(root)), origins=places if origins else UNSET)
+    return ConfigShowDocument(values=_json_value(written_value(root)), origins=places if origins else UNSET)
 
 
 def explain_document(values: Mapping[str, KeyExplanation]) -> ExplainDocument:
