@@ -34,7 +34,8 @@ different values form different arrays. The keys under "Keys of the run" come fr
 of the site come first, then those of the label and of the cluster, all after Longshore's own lines. For `sbatch`, the
 later of two options holds. An option that sbatch does not take beside a raw one is left out: `--mem` beside
 `--mem-per-cpu` or `--mem-per-gpu`, `--cpus-per-task` beside `--cpus-per-gpu`, and the gpus of `--gres` beside `--gpus`
-and its like. `directives: null` cancels the lines of weaker sections. `slurm.omit: [mem, export]` omits lines that
+and its like. Two of these that a user wrote are an error, and so is a key of `slurm:` with a raw line that says
+something else. `directives: null` cancels the lines of weaker sections. `slurm.omit: [mem, export]` omits lines that
 Longshore would write; `job-name`, `array` and `output` cannot be omitted.
 
 ## From the keys of every service

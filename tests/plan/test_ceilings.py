@@ -122,6 +122,13 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
             "requestMemory: 9000\nprofile: {condor: {request_memory: MY.RequestMemory}}",
             "asks for 9000 MiB by 'requestMemory'; 'limits.memory'",
         ),
+        ("htcondor", "profile: {condor: {request_cpus: 2 * 4}}", "asks for 8 by 'profile.condor.request_cpus'"),
+        ("htcondor", "profile: {condor: {request_cpus: TotalSlotCpus}}", "all processors of its nodes by 'profile.con"),
+        ("htcondor", "profile: {condor: {request_memory: TARGET.Memory}}", "all memory of a node by 'profile.condor."),
+        ("htcondor", 'directives: ["+RequestCpus = 16"]', "asks for 16 by '+RequestCpus = 16' in 'directives'"),
+        ("htcondor", "attrs: {RequestMemory: 9000}", "asks for 9000 MiB by 'attrs.RequestMemory'"),
+        ("htcondor", "attrs: {RequiresWholeMachine: true}", "all processors of its nodes by 'attrs.RequiresWholeMa"),
+        ("htcondor", "profile: {condor: {universe: parallel, machine_count: 5}}", "asks for 5 by 'profile.condor"),
         ("lsf", "requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
         ("lsf", 'bsub: ["-n 16"]', "run.yaml:13:8: job 'a' asks for 16 by '-n 16' in 'directives'; 'limits.cpus'"),
         (
@@ -135,7 +142,15 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
             "asks for 18000 s by '-W 5:00' in 'directives'",
         ),
         ("lsf", "requestWalltime: 3h", "the nearest, 'main', lacks walltime (3:00:00 asked, 2:00:00 there)"),
-        ("lsf", 'bsub: ["-nnodes 3"]', "the nearest, 'main', lacks nodes (3 asked, 2 there)"),
+        ("lsf", 'bsub: ["-nnodes 3"]', "asks for all processors of its nodes by '-nnodes 3' in 'directives'"),
+        ("lsf", "lsf: {exclusive: true}", "asks for all processors of its nodes by 'lsf.exclusive'"),
+        ("lsf", 'bsub: ["-q night -x"]', "asks for all processors of its nodes by '-q night -x' in 'directives'"),
+        ("lsf", 'bsub: ["-n 2,8"]', "asks for 8 by '-n 2,8' in 'directives'"),
+        ("lsf", "lsf: {nodeCount: 5}", "asks for 5 by 'lsf.nodeCount'"),
+        ("lsf", "bsub: ['-R \"affinity[core(2)*3]\"']", "asks for 6 by '-R \"affinity[core(2)*3]\"' in 'directives'"),
+        ("lsf", "bsub: ['-R affinity[socket]']", "asks for all processors of its nodes by '-R affinity[socket]'"),
+        ("lsf", 'lsf: {resource: "rusage[mem=9GB]"}', "asks for 9216 MiB by 'lsf.resource'"),
+        ("lsf", "bsub: ['-n 4', '-R rusage[mem=3G/task]']", "asks for 12288 MiB by '-R rusage[mem=3G/task]' in"),
         ("lsf", "queue: debug\nrequestWalltime: 1h", "does not hold it: the nearest, 'debug', lacks walltime"),
         ("sge", "requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
         ("sge", 'directives: ["-pe smp 2-16"]', "asks for 16 by '-pe smp 2-16' in 'directives'; 'limits.cpus'"),
@@ -144,6 +159,12 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
             'directives: ["-pe smp 4", "-l h_vmem=3G"]',
             "asks for 12288 MiB by '-l h_vmem=3G' in",
         ),
+        ("sge", 'directives: ["-pe smp 2-"]', "asks for 9999999 by '-pe smp 2-' in 'directives'"),
+        ("sge", 'directives: ["-l exclusive=true"]', "asks for all processors of its nodes by '-l exclusive=true'"),
+        ("sge", "requestResources: {excl: 1}", "asks for all processors of its nodes by 'requestResources'"),
+        ("sge", 'directives: ["-l h_rss=9G"]', "asks for 9216 MiB by '-l h_rss=9G' in 'directives'"),
+        ("sge", 'directives: ["-l h_rt=INFINITY"]', "asks for no time limit by '-l h_rt=INFINITY' in 'directives'"),
+        ("sge", "sge: {nodeCount: 5, nodesEnvironment: mpi}", "asks for 5 by 'sge.nodeCount'"),
         ("sge", 'sge: {hard: "-l h_vmem=100G"}', "asks for 102400 MiB by 'sge.hard'; 'limits.memory'"),
         (
             "sge",
@@ -168,8 +189,10 @@ def test_what_a_site_does_not_allow_is_refused_on_every_dialect(service: str, mo
     ("service", "more"),
     [
         ("lsf", 'bsub: ["-n 4", "-M 8GB"]\nrequestWalltime: 2h'),
-        ("lsf", 'bsub: ["-q other", "-nnodes 4"]'),
+        ("lsf", 'bsub: ["-q other", "-n 2,4", "-R affinity[core(1)]"]'),
+        ("htcondor", "profile: {condor: {request_cpus: 8 / 2}}"),
         ("sge", 'directives: ["-pe smp 4", "-l h_vmem=2G,h_rt=2:00:00"]'),
+        ("sge", 'directives: ["-pe smp 4"]\nrequestMemory: 8192'),
         ("sge", 'sge: {soft: "-l h_vmem=100G"}'),
         ("sge", 'directives: ["-q other", "-l h_rt=3:00:00"]'),
     ],
@@ -245,3 +268,63 @@ def test_a_whole_node_is_as_large_as_the_table_of_the_site_says() -> None:
     Path("run.yaml").write_text(f"{dedent(site).format(service='slurm').rstrip()}\n{table.format(8)}\n", "utf-8")
     with pytest.raises(LongshoreError, match=r"asks for a whole node of 8 processors by 'slurm\.exclusive'"):
         run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+
+
+@pytest.mark.parametrize(
+    ("service", "more", "first", "second", "words"),
+    [
+        ("slurm", 'directives: ["--mem=1G", "--mem-per-cpu=100"]', "13:14", "13:26", "exclude each other: a job has"),
+        ("slurm", 'directives: ["--exclusive=user", "-s"]', "13:14", "13:34", "'--exclusive' or '--oversubscribe'"),
+        ("slurm", 'slurm: {mem: 1G}\ndirectives: ["--mem-per-cpu=100"]', "13:14", "14:14", "exclude each other"),
+        ("slurm", "slurm: {mem: 1G, memPerCpu: 100}", "13:14", "13:29", "exclude each other"),
+        ("slurm", 'slurm: {nodeCount: 3}\ndirectives: ["--nodes=2"]', "13:20", "14:14", "things of '--nodes'"),
+        ("slurm", 'slurm: {nodes: 3}\ndirectives: ["--nodes=2"]', "13:16", "14:14", "'slurm.nodeCount' is their"),
+        ("slurm", 'slurm: {cpu: 2, sbatch: ["-c 3"]}', "13:14", "13:26", "different things of '--cpus-per-task'"),
+        ("slurm", 'backendOptions: -p a\ndirectives: ["-p b"]', "backendOptions", "14:14", "different things of"),
+        ("sge", 'sge: {hard: "-l a=1"}\ndirectives: ["-l a=2"]', "13:13", "14:14", "different things of '-l a'"),
+        ("sge", 'sge: {priority: -3}\ndirectives: ["-p -2"]', "13:17", "14:14", "different things of '-p'"),
+        ("lsf", 'bsub: ["-n 2", "-nnodes 1"]', "13:8", "13:16", "exclude each other"),
+        ("lsf", 'lsf: {hosts: a}\nbsub: ["-m b"]', "13:14", "14:8", "different things of '-m'"),
+        (
+            "htcondor",
+            'profile: {condor: {request_cpus: 2}}\ndirectives: ["request_cpus = 3"]',
+            "13:34", "14:14", "different things of 'request_cpus'",
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_contradict_each_other_are_refused_with_both_places(
+    service: str, more: str, first: str, second: str, words: str
+) -> None:
+    with pytest.raises(LongshoreError) as caught:
+        prepare(more, service)
+    (found,) = (each for each in caught.value.details if words in each.message)
+    assert str(found.origin).endswith(second)
+    assert f"{first})" in found.message
+
+
+@pytest.mark.parametrize(
+    ("service", "more"),
+    [
+        ("slurm", 'slurm: {nodeCount: 2, mem: 1G}\ndirectives: ["-N 2", "--mem=1024M"]'),
+        ("slurm", 'directives: ["-c 2", "-c 3"]'),
+        ("slurm", 'requestCpus: 3\ndirectives: ["-c 2"]'),
+        ("slurm", 'requestMemory: 300\ndirectives: ["--mem-per-cpu=100"]'),
+        ("sge", 'directives: ["-l a=1", "-l a=2"]'),
+        ("sge", 'sge: {soft: "-l a=1"}\ndirectives: ["-l a=2"]'),
+        ("lsf", 'requestCpus: 2\nbsub: ["-n 3"]'),
+        ("htcondor", 'profile: {condor: {request_cpus: 2}}\ndirectives: ["request_cpus = 2"]'),
+    ],
+)
+def test_settings_that_agree_or_have_a_rank_are_prepared(service: str, more: str) -> None:
+    prepare(more, service)
+
+
+def test_a_line_of_the_user_wins_over_a_key_of_the_site(tmp_path: Path) -> None:
+    (tmp_path / "sites").mkdir()
+    Path("sites/campus.yaml").write_text("service: slurm\nslurm: {nodeCount: 3, mem: 1G}\n", "utf-8")
+    Path("run.yaml").write_text(
+        'computeSite: campus\nsitePath: sites\nwfformat: graph.json\nrunQuantumCommand: "true"\n'
+        'directives: ["--nodes=2", "--mem-per-cpu=100"]\n',
+        "utf-8",
+    )
+    run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())

@@ -393,6 +393,18 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+def differing_values(given: Iterable[tuple[str, str, str]]) -> Iterator[Contradiction]:
+    """Yield what says different things of one option in two places of a job's settings.
+
+    `given` has the path of each setting, its option and its value. Lines of one list may differ, as the last holds.
+    """
+    first: dict[str, tuple[str, str]] = {}
+    for path, option, value in given:
+        before, said = first.setdefault(option, (path, value))
+        if said != value and before.rpartition(".")[0] != path.rpartition(".")[0]:
+            yield Contradiction(first=before, second=path, why=f"say different things of '{option}'")
+
+
 class AllocationReader(ABC):
     """Counts requests that jobs write in the workload manager's own words, for the limits of a site."""
 

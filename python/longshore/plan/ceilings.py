@@ -98,10 +98,14 @@ def _find_cause(run: ResolvedRun, settings: JobSettings, name: str, limit: SiteL
     service, executor = run.service, run.context.settings.get("executor", {})
     assert isinstance(service, AllocationReader)
 
-    def exceeds(own: Mapping[str, Any]) -> bool:
+    plain = (Allocation.of_request(settings.request),)
+
+    def exceeds(own: Mapping[str, Any], *, is_plain_enough: bool = True) -> bool:
         changed = msgspec.structs.replace(settings, service_settings=own)
-        found = exceeded_limits(_total(run, service.allocations(changed, executor)), {name: limit})
-        return any(each == name for each, *_ in found)
+        components = tuple(service.allocations(changed, executor))
+        # Of settings that are invalid, a service counts the request.
+        is_known = is_plain_enough or components != plain
+        return not is_known or any(exceeded_limits(_total(run, components), {name: limit}))
 
     config = run.configuration.config
     of_site = map_items(
@@ -110,16 +114,17 @@ def _find_cause(run: ResolvedRun, settings: JobSettings, name: str, limit: SiteL
     return _find_setting(settings.service_settings, of_site, exceeds)
 
 
-def _find_setting(own: Mapping[str, Any], of_site: Container[str], exceeds: Callable[[Mapping[str, Any]], bool]) -> str:
+def _find_setting(own: Mapping[str, Any], of_site: Container[str], exceeds: Callable[..., bool]) -> str:
     """Return the path of the setting that is to blame: the last of several, lines before keys, those of a site last."""
     # Without some keys of a site, a service cannot tell what is asked for.
     paths = sorted(_paths(own), key=lambda each: (each[0] not in of_site, each[0].rpartition(".")[2].isdecimal()))
     nothing: dict[str, Any] = dict.fromkeys(own)
     if exceeds(nothing):
         return ""
-    for path, without, _ in reversed(paths):
-        if not exceeds({**own, **without}):
-            return str(path)
+    for is_plain_enough in (False, True):
+        for path, without, _ in reversed(paths):
+            if not exceeds({**own, **without}, is_plain_enough=is_plain_enough):
+                return str(path)
     alone = (path for path, _, alone in reversed(paths) if exceeds({**nothing, **alone}))
     return str(next(alone, ""))
 

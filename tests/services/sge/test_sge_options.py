@@ -215,3 +215,10 @@ def test_the_engine_as_a_job_is_warned_and_started_again() -> None:
     assert lines(text)[-4:] == ["-l s_rt=3480", "-l h_vmem=1024M", "-l h_rt=3600", "-hard -q long.q"]
     assert 'exec longshore run --by "$_by"' in text
     assert "_by=submit\n[ ! -e '/data/u/it'\"'\"'s, a: run/" in text
+
+
+def test_the_memory_of_a_job_is_divided_by_the_slots_of_a_raw_line() -> None:
+    own = {"directives": ["-pe mpi 8"]}
+    site = {"sge": {"mem_resource": "h_vmem", "parallelEnvironment": "smp"}}
+    found = lines(script(own, request=Request(cpus=2, memory_b=4096 * MIB), site=site))
+    assert found == ["-l h_vmem=512M", "-pe mpi 8"]

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from longshore.contract.capabilities import Contradiction
 from longshore.contract.executor import Urgency
 from longshore.contract.service import Association, NodeGroup, PartitionState, Qos, Unreachable
 from longshore.model.values import YamlValue
@@ -252,6 +253,10 @@ class Dialect(ABC):
         queue = job.batch.attributes.get("queue")
         asked = Allocation.of_request(job.batch.request)
         return (msgspec.structs.replace(asked, partitions=(str(queue),) if queue else ()),)
+
+    def contradictions(self, own: Mapping[str, YamlValue]) -> Iterator[Contradiction]:
+        """Return the settings in the own map of jobs, raw lines among them, that cannot both hold; by default none."""
+        return iter(())
 
     @abstractmethod
     def directives(self, job: JobSpec) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -155,6 +155,16 @@ def raw_options(directive: str, *sources: object) -> tuple[str, ...]:
     """Collect raw options from several sources, as written: with or without `directive` in front."""
     lines = (line for source in sources for line in text_lines(source))
     return tuple(plain for line in lines if (plain := line.removeprefix(directive).strip()))
+
+
+def raw_lines(own: Mapping[str, YamlValue], *keys: str) -> Iterator[tuple[str, str]]:
+    """Yield the raw lines under keys of an own map, each behind the path of the item that has it."""
+    for key in keys:
+        value = own.get(key)
+        items = value if isinstance(value, list | tuple) else to_list(value)
+        for number, item in enumerate(items):
+            path = f"{key}.{number}" if isinstance(value, list | tuple) else key
+            yield from ((path, line) for line in text_lines(item))
 
 
 def job_name(tag: str, prefix: str, to_plain: Callable[[str], str]) -> str:

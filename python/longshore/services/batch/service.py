@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.contract.capabilities import AllocationReader, JobProbe, OwnJob, PartialJournal, Recoverable
+from longshore.contract.capabilities import (
+    AllocationReader,
+    Contradiction,
+    JobProbe,
+    OwnJob,
+    PartialJournal,
+    Recoverable,
+)
 from longshore.contract.executor import Executor
 from longshore.contract.service import (
     CancelOutcome,
@@ -139,6 +146,10 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
                 asked = dialect.allocations(engine_spec(dialect, batch, settings))
                 # The script of an engine has one component.
                 yield OwnJob(name="the engine", section=f"{self.name}.engineJob", components=asked[:1])
+
+    def contradictions(self, job: JobSettings, settings: Mapping[str, Any]) -> Iterator[Contradiction]:
+        """Return the settings of a job that cannot both hold, by the dialect."""
+        return self.dialect(own_map(self.name, settings)).contradictions(job.service_settings)
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor; with settings of pilots, it runs jobs in pilots where they want that and fit."""

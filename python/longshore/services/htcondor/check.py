@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import math
+import operator
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from longshore.contract.capabilities import Contradiction, differing_values
 from longshore.contract.service import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow import MIB, Allocation, Job, JobSettings
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings
 from longshore.rundir.registry import state_folder
 from longshore.services.batch.answers import BINARY_UNITS, parse_number, parse_size
 from longshore.services.htcondor.render import transfer
@@ -41,28 +45,108 @@ _DISK_UNITS: Final = {**BINARY_UNITS, "": 1024}
 """Bytes per unit: a number of `request_memory` is in MiB, and one of `request_disk` in KiB (condor_submit(1))."""
 
 
+_OF_REQUEST: Final = re.compile(r"(?:my\.)?request(cpus|memory|disk)", re.IGNORECASE)
+"""Attribute with the amount of the request, as an expression."""
+_ATTRIBUTES: Final = {
+    "requestcpus": "request_cpus",
+    "requestmemory": "request_memory",
+    "requestdisk": "request_disk",
+    "allowedexecuteduration": "allowed_execute_duration",
+}
+"""Attributes that a line may set in place of the command, as ``+RequestCpus``."""
+_WHOLE_MACHINE: Final = frozenset({"requireswholemachine", "wantwholenode", "wantwholemachine"})
+"""Attributes that ask the policy of a pool for a whole machine."""
+_PARALLEL: Final = "parallel"
+
+
 def allocation(job: JobSettings) -> Allocation:
-    """Return what a job asks for; of a command whose value is an expression, the request counts."""
+    """Return what a job asks for.
+
+    An expression of numbers is computed. Any other one is decided by the machine: it may be all that this has.
+    """
     given = _commands(job.service_settings)
     found = Allocation.of_request(job.request)
     limit_s = parse_number(given.get("allowed_execute_duration", ""))
+    cpus = _amount(given.get("request_cpus", ""), {"": 1})
+    is_parallel = given.get("universe", "").lower() == _PARALLEL
+    machines = parse_number(given.get("machine_count", "")) if is_parallel else None
+    memory_b = _amount(given.get("request_memory", ""), _MEMORY_UNITS)
     return msgspec.structs.replace(
         found,
-        cpus_per_task=parse_number(given.get("request_cpus", "")) or found.cpus_per_task,
-        memory_b=parse_size(given.get("request_memory", ""), _MEMORY_UNITS) or found.memory_b,
+        nodes=machines,
+        tasks=machines or 1,
+        cpus_per_task=found.cpus_per_task if not cpus or cpus == WHOLE_NODE_B else cpus,
+        whole_nodes=cpus == WHOLE_NODE_B
+        or any(given.get(name, "").lower() in {"true", "1"} for name in _WHOLE_MACHINE),
+        memory_b=memory_b or found.memory_b,
         disk_b=parse_size(given.get("request_disk", ""), _DISK_UNITS) or found.disk_b,
         walltime_s=found.walltime_s if limit_s is None else float(limit_s),
     )
 
 
+def _amount(text: str, units: Mapping[str, int]) -> int | None:
+    """Return the amount that a command asks for; `WHOLE_NODE_B` where a machine decides, ``None`` for the request's."""
+    if not text or _OF_REQUEST.fullmatch(text):
+        return None
+    size = parse_size(text, units)
+    if size is None and (number := _compute(text)) is not None:
+        size = math.ceil(number * units[""])
+    return WHOLE_NODE_B if size is None else size
+
+
+_ARITHMETIC: Final = re.compile(r"[\d.\s()+*/-]{1,200}")
+_OPERATORS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _compute(text: str) -> float | None:
+    """Return the value of an expression of numbers; ``None`` for any other one."""
+    if not _ARITHMETIC.fullmatch(text):
+        return None
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError):
+        return None
+
+
+def _value(node: ast.expr) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+    raise ValueError
+
+
 def _commands(own: Mapping[str, YamlValue]) -> dict[str, str]:
-    """Return the commands of `profile.condor` and of raw lines, in lower case."""
-    profile, lines = own.get("profile.condor"), own.get("directives")
-    pairs = list(profile.items()) if isinstance(profile, Mapping) else []
-    for line in lines if isinstance(lines, list) else ():
-        name, _, value = str(line).partition("=")
-        pairs.append((name, value))
-    return {name.strip().lower(): str(value).strip() for name, value in pairs if value is not None}
+    """Return the commands of `attrs`, `profile.condor` and raw lines, in lower case; of two, the last."""
+    return {name: value for _, name, value in _given(own)}
+
+
+def contradictions(own: Mapping[str, YamlValue]) -> Iterator[Contradiction]:
+    """Yield the settings that give a command different values; lines of one list may."""
+    yield from differing_values(_given(own))
+
+
+def _given(own: Mapping[str, YamlValue]) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each command, its name in lower case, and its value."""
+    pairs: list[tuple[str, str, YamlValue]] = []
+    for key in ("attrs", "profile.condor"):
+        values = own.get(key)
+        pairs += (
+            ((f"{key}.{name}", name, value) for name, value in values.items()) if isinstance(values, Mapping) else ()
+        )
+    lines = own.get("directives")
+    for number, line in enumerate(lines if isinstance(lines, list) else ()):
+        command, _, text = str(line).partition("=")
+        pairs.append((f"directives.{number}", command, text))
+    for path, name, value in pairs:
+        plain = name.strip().lower().removeprefix("+").removeprefix("my.")
+        if value is not None:
+            yield path, _ATTRIBUTES.get(plain, plain), str(value).strip()
 
 
 _FRESH_S: Final = 60.0

@@ -16,6 +16,7 @@ from longshore.contract.capabilities import (
     Amendable,
     BriefEvents,
     Cancellable,
+    Contradiction,
     HoldRules,
     JobProbe,
     LivenessProbe,
@@ -149,6 +150,12 @@ class HTCondorService(
         from longshore.services.htcondor.check import allocation
 
         return (allocation(job),)
+
+    def contradictions(self, job: JobSettings, settings: Mapping[str, Any]) -> Iterator[Contradiction]:
+        """Return the commands that `attrs`, `profile.condor` and raw lines give different values."""
+        from longshore.services.htcondor.check import contradictions
+
+        return contradictions(job.service_settings)
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the DAG and the files beside it."""

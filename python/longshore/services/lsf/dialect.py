@@ -30,7 +30,16 @@ from longshore.services.batch.script import JobSpec
 from longshore.services.batch.settings import one_of
 from longshore.services.lsf import answers, cluster
 from longshore.services.lsf.answers import STATES, element_id
-from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap, allocation, directives
+from longshore.services.lsf.options import (
+    AMOUNT_NAMES,
+    JOB_NAMES,
+    SERVICE,
+    SITE_NAMES,
+    LsfMap,
+    allocation,
+    contradictions,
+    directives,
+)
 from longshore.system.host import user_name
 from longshore.system.programs import ProgramResult
 
@@ -99,6 +108,8 @@ class LsfDialect(DependencyDialect):
     def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
+
+    contradictions = staticmethod(contradictions)
 
     directives = staticmethod(directives)
 

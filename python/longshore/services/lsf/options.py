@@ -10,12 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from longshore.contract.capabilities import Contradiction
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.batch.answers import BINARY_UNITS, parse_number
 from longshore.services.batch.backend_options import BackendOption, describe_options, parse_options
-from longshore.services.batch.script import JobSpec, fit_line, to_list
+from longshore.services.batch.script import JobSpec, fit_line, raw_lines, to_list
 from longshore.services.batch.settings import node_count, one_of
 from longshore.services.lsf.answers import parse_bytes
 
@@ -144,21 +145,102 @@ def directives(job: JobSpec) -> Iterator[str]:
     yield from (fit_line("bsub", line) for line in job.raw)
 
 
+_WITH_VALUE: Final = frozenset(
+    {"-G", "-M", "-P", "-R", "-W", "-app", "-gpu", "-m", "-n", "-nnodes", "-q", "-sla", "-sp"}
+)
+"""Options with a value that have a say in what a job gets, or a key of their own (bsub(1))."""
+_RUSAGE: Final = re.compile(r"rusage\[([^]]*)\]")
+_RESERVED: Final = re.compile(
+    r"\bmem\s*=\s*(\d{1,15}(?:\.\d{1,9})?\s*[KMGT]?)B?\s*(?:/\s*(job|host|task|slot))?", re.IGNORECASE
+)
+_AFFINITY: Final = re.compile(
+    r"affinity\[\s*(thread|core|socket|numa)\s*(?:\(\s*(\d{1,6})[^)]*\))?\s*(?:\*\s*(\d{1,6}))?"
+)
+"""Units of processors for each slot: ``affinity[core(2)*3]`` are six cores."""
+_WHOLE_UNITS: Final = frozenset({"socket", "numa"})
+"""Units that have nobody knows how many processors."""
+
+
 def allocation(job: JobSpec) -> Allocation:
     """Return what jobs ask for by their request and by raw lines, which win."""
-    values = {name: value.strip() for name, _, value in (line.partition(" ") for line in job.raw)}
-    found = Allocation.of_request(job.batch.request)
+    own, found = job.own, Allocation.of_request(job.batch.request)
+    values, requirements = raw_values(job.raw)
     queue = values.get("-q") or str(job.batch.attributes.get("queue") or "")
-    slots, nodes = (parse_number(values.get(name, "").partition(",")[0]) for name in ("-n", "-nnodes"))
+    # Of a range of slots, the largest counts.
+    slots = max((parse_number(part) or 0 for part in values.get("-n", "").split(",")), default=0)
+    whole = parse_number(values.get("-nnodes", ""))
+    nodes = whole or (node_count(SERVICE, own) if own.get("nodeCount") and not slots else None)
+    cpus = slots or found.cpus_per_task
+    requirements += to_list(own.get("resource"))
+    units = [unit for text in requirements for unit in _AFFINITY.findall(text)]
+    for _, number, times in units:
+        cpus = max(cpus, (slots or found.cpus_per_task) * int(number or 1) * int(times or 1))
     limit = parse_run_limit(values.get("-W", ""))
+    memory_b = parse_bytes(values.get("-M", "").rstrip("!")) or found.memory_b
+    if reserved := _reserved_memory(requirements, own, slots or found.cpus_per_task):
+        memory_b = max(memory_b or 0, reserved)
     return msgspec.structs.replace(
         found,
-        cpus_per_task=slots or found.cpus_per_task,
-        nodes=nodes or (node_count(SERVICE, job.own) if job.own.get("nodeCount") and not slots else None),
+        cpus_per_task=cpus,
+        nodes=nodes,
+        whole_nodes=bool(whole or own.get("exclusive")) or "-x" in values or any(u in _WHOLE_UNITS for u, *_ in units),
         walltime_s=found.walltime_s if limit is None else limit,
-        memory_b=parse_bytes(values.get("-M", "").rstrip("!")) or found.memory_b,
+        memory_b=memory_b,
         partitions=tuple(queue.split()),
     )
+
+
+def raw_values(lines: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the values of options in raw lines, the last of two, and all values of ``-R``, which add up."""
+    values: dict[str, str] = {}
+    requirements: list[str] = []
+    for line in lines:
+        try:
+            words = iter(shlex.split(line, comments=True))
+        except ValueError:
+            # bsub tells what is wrong with it.
+            continue
+        for word in words:
+            value = next(words, "") if word in _WITH_VALUE else ""
+            if word == "-R":
+                requirements.append(value)
+            elif word.startswith("-"):
+                values[word] = value
+    return values, requirements
+
+
+def contradictions(own: LsfMap) -> Iterator[Contradiction]:
+    """Yield the keys and raw lines of jobs that say different things of one option, or of which bsub takes one."""
+    given = [
+        (key, JOB_NAMES[key], " ".join(to_list(value)))
+        for key, value in own.items()
+        if key in _TEXTS or key == "project"
+        if value is not None
+    ]
+    found: dict[str, str] = {}
+    for path, line in raw_lines(own, "directives", "bsub"):
+        values, _ = raw_values([line.removeprefix("#BSUB").strip()])
+        found |= dict.fromkeys(values, path)
+        for name, value in values.items():
+            keys = [key for key, option, said in given if option == name and said != value]
+            yield from (Contradiction(first=key, second=path, why=f"say different things of '{name}'") for key in keys)
+    for first, second in (("-n", _WHOLE_NODES), ("nodeCount", _WHOLE_NODES), ("nodeCount", "-n")):
+        places = [name if own.get(name) else found.get(name) for name in (first, second)]
+        if places[0] and places[1]:
+            why = f"exclude each other: a job has '{first}' or '{second}'"
+            yield Contradiction(first=places[0], second=places[1], why=why)
+
+
+def _reserved_memory(requirements: Iterable[str], own: LsfMap, slots: int) -> int:
+    """Return the most memory that requirements reserve on a host, in bytes."""
+    unit, per = BINARY_UNITS[memory_unit(own)[0]], one_of(SERVICE, own, "memoryPer", _PER)
+    found = 0
+    for text in (inner for each in requirements for inner in _RUSAGE.findall(each)):
+        for amount, written in _RESERVED.findall(text):
+            plain = amount.strip()
+            size = parse_bytes(plain) if plain[-1:].isalpha() else math.ceil(float(plain) * unit)
+            found = max(found, (size or 0) * (slots if (written or per).lower() in {"task", "slot"} else 1))
+    return found
 
 
 def parse_run_limit(text: str) -> float | None:

@@ -36,6 +36,7 @@ from longshore.services.sge.options import (
     SITE_NAMES,
     allocation,
     check_site_map,
+    contradictions,
     directives,
     memory_per,
     plain_name,
@@ -134,6 +135,8 @@ class SgeDialect(DependencyDialect):
     def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
+
+    contradictions = staticmethod(contradictions)
 
     def node_launcher(self, nodes: int, cpus: int) -> HostLauncher:
         """Return the launcher that starts a command on each host by qrsh."""

@@ -11,13 +11,14 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.contract.capabilities import Contradiction, differing_values
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import name_all
 from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.batch.answers import parse_number
-from longshore.services.batch.script import JobSpec, fit_line, text_lines, to_list
+from longshore.services.batch.script import JobSpec, fit_line, raw_lines, text_lines, to_list
 from longshore.services.batch.settings import node_count, one_of
 from longshore.services.sge.answers import parse_bytes, parse_seconds, requested
 
@@ -73,8 +74,11 @@ def options(job: JobSpec, slack_s: float | None = None) -> Iterator[str]:
         yield f"-m {_word('whenToMail', _MAIL.get(when.lower(), when))}"
     nodes, key, environment = slots_environment(own, request.cpus)
     slots = request.cpus if environment else 1
-    if environment:
+    raw = _raw_slots(_hard_text(job))
+    if environment and not raw:
         yield f"-pe {_word(key, environment)} {nodes * slots}"
+    # The memory of a job is divided by the slots that it gets, also where a raw line says how many.
+    slots = -(-raw // nodes) or slots
     byte_resources = {*_MEMORY_RESOURCES, *(job.facts.byte_resources if job.facts else ())}
     resources = (*_amounts(request, own, slots, byte_resources), *_resources(request))
     yield from (f"-l {name}={value}" for name, value in resources)
@@ -215,35 +219,81 @@ def plain_name(name: str) -> str:
 _RESOURCE_KEYS: Final = ("cpu_resource", "mem_resource", "tmp_resource")
 
 
+_ONCE: Final = re.compile(r"(?:^|\s)(-pe|-p|-P|-ar|-ckpt)\s+(\S+(?:\s+\d\S*)?)")
+"""Options of which a job has one, with their values."""
+
+
+def contradictions(own: SgeMap) -> Iterator[Contradiction]:
+    """Yield the keys and raw lines of jobs that say different things of one option; lines of one list may."""
+    given: list[tuple[str, str, str]] = []
+    for path, line in raw_lines(own, "hard", "directives"):
+        plain = line.replace('"', "").replace("'", "")
+        if re.search(r"(?:^|\s)-soft\b", plain):
+            break
+        given += ((path, name, value) for name, value in _ONCE.findall(plain))
+        given += ((path, f"-l {name}", value) for name, value in requested(plain).items())
+    if own.get("priority") is not None:
+        given.insert(0, ("priority", "-p", str(own["priority"])))
+    yield from differing_values(given)
+
+
+_SAME: Final = {"mf": "mem_free", "vf": "virtual_free"}
+"""Short names of resources of every Grid Engine (complex(5))."""
+_ENFORCED: Final = ("h_vmem", "s_vmem", "h_rss", "s_rss")
+"""Resources that limit the memory of each slot, whichever resource the site uses for requests."""
+_EXCLUSIVE: Final = re.compile(r"excl", re.IGNORECASE)
+"""Beginning of the names of resources that give a job its hosts to itself; each cluster defines its own."""
+_TRUE: Final = frozenset({"1", "true"})
+_NO_END: Final = 9_999_999
+"""Slots of a range without an end (sge_types(1))."""
+
+
+def _hard_text(job: JobSpec) -> str:
+    """Return the options of the site's and the job's raw lines, without those behind ``-soft``, which are wishes."""
+    lines = "\n".join((*text_lines(job.own.get("hard")), *job.raw))
+    return re.sub(r"(?s)(?:^|\s)-soft\b.*?(?=\s-hard\b|$)", "", lines).replace('"', "").replace("'", "")
+
+
+def _raw_slots(text: str) -> int:
+    """Return the slots that the last ``-pe`` of raw options asks for, of a range the most; 0 without one."""
+    ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
+    if not ranges:
+        return 0
+    slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0)
+    return _NO_END if ranges[-1].endswith("-") else slots
+
+
 def allocation(job: JobSpec) -> Allocation:
     """Return what jobs ask for; options behind ``-soft`` are wishes, and do not count."""
     own, request = job.own, job.batch.request
-    lines = "\n".join((*text_lines(own.get("hard")), *job.raw))
-    text = re.sub(r"(?s)(?:^|\s)-soft\b.*?(?=\s-hard\b|$)", "", lines).replace('"', "").replace("'", "")
-    asked = {name: str(amount) for name, amount in request.resources.items()} | requested(text)
+    text = _hard_text(job)
+    written = {name: str(amount) for name, amount in request.resources.items()} | requested(text)
+    asked = {_SAME.get(name, name): value for name, value in written.items()}
     found = Allocation.of_request(request)
     queues = re.findall(r"(?:^|\s)-q\s+(\S+)", text) or [str(job.batch.attributes.get("queue") or "")]
-    # Of a range of slots, the largest counts.
-    ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
-    slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0) if ranges else 0
+    # Those of each host.
+    slots = -(-_raw_slots(text) // node_count(SERVICE, own))
     cpus = slots or parse_number(asked.get(str(own.get("cpu_resource")), "")) or found.cpus_per_task
     nodes, _, environment = slots_environment(own, cpus)
-    size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
+    disk = parse_bytes(asked.get(str(own.get("tmp_resource")), ""))
+    memory = _SAME.get(str(own.get("mem_resource")), str(own.get("mem_resource")))
     per_slot = slots or (cpus if environment else 1)
+    size = parse_bytes(asked.get(memory, "")) * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b or 0
+    enforced = max(parse_bytes(asked.get(name, "")) for name in _ENFORCED if name != memory) * per_slot
     projects = [str(job.batch.attributes.get("accountingGroup") or ""), *re.findall(r"(?:^|\s)-P\s+(\S+)", text)]
-    limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
     return msgspec.structs.replace(
         found,
         nodes=nodes if nodes > 1 else None,
         cpus_per_task=cpus,
-        memory_b=size * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b,
+        whole_nodes=any(_EXCLUSIVE.match(name) and value.lower() in _TRUE for name, value in asked.items()),
+        memory_b=max(size, enforced) or None,
         disk_b=disk or found.disk_b,
-        walltime_s=found.walltime_s if limit_s == math.inf else limit_s,
+        walltime_s=parse_seconds(asked["h_rt"]) if "h_rt" in asked else found.walltime_s,
         # A queue may be that of some hosts: all.q@@fast.
         partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
         account=projects[-1],
         names={
-            "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
+            "resource": tuple(written.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
             "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
         },
     )

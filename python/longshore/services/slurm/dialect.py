@@ -35,6 +35,7 @@ from longshore.services.slurm.options import (
     allocations,
     component_count,
     components,
+    contradictions,
     nice_value,
     normalize_names,
     omitted_options,
@@ -102,6 +103,8 @@ class SlurmDialect(DependencyDialect):
     normalize = staticmethod(normalize_names)
 
     allocations = staticmethod(allocations)
+
+    contradictions = staticmethod(contradictions)
 
     def directives(self, job: JobSpec) -> Iterator[str]:
         """Return the options of sbatch."""

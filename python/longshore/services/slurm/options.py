@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from longshore.contract.capabilities import Contradiction
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -23,7 +24,7 @@ from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Request
 from longshore.services.batch.answers import parse_size as parse_amount
 from longshore.services.batch.jobs import ClusterFacts
-from longshore.services.batch.script import JobSpec, to_list
+from longshore.services.batch.script import JobSpec, raw_lines, to_list
 from longshore.services.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.services.slurm.cluster import RESERVATION, parse_time_limit
 from longshore.sites.requests import expand_hosts
@@ -562,6 +563,70 @@ def _resources(values: Mapping[str, str], nodes: int, tasks: int) -> dict[str, i
             gpus = (_number(text.rpartition(":")[2]) or 1) * times
             found["gpus"] = max(found.get("gpus", 0), -(-gpus // parts))
     return found
+
+
+_OPTION_OF: Final = {
+    "cpu": "cpus-per-task",
+    "excludes": "exclude",
+    "features": "constraint",
+    "licence": "licenses",
+    "mem": "mem",
+    "memPerCpu": "mem-per-cpu",
+    "memPerGpu": "mem-per-gpu",
+    "nodeCount": "nodes",
+    "nodes": "nodelist",
+    "partition": "partition",
+    "qos": "qos",
+    "tasks": "ntasks",
+    "tasksPerNode": "ntasks-per-node",
+    "tmp": "tmp",
+}
+"""Long name of the option that a key of the map stands for."""
+
+
+def contradictions(own: SlurmMap) -> Iterator[Contradiction]:
+    """Yield the keys and raw lines of jobs that cannot both hold: sbatch refuses them, or forgets one without a word.
+
+    Two raw lines with one option are none: those of a label come later than those of the run, and win.
+    """
+    keys = [*_given_keys(own)]
+    lines: list[tuple[str, str, str]] = []
+    for path, line in raw_lines(own, "directives", "sbatch"):
+        if line in _SEPARATE:
+            break
+        lines += ((path, name, value) for name, value in parse_line(line.removeprefix("#SBATCH").strip()))
+    for group in EXCLUSIVE_OPTIONS:
+        names = " or ".join(f"'--{name}'" for name in sorted(group))
+        found = {name: path for path, name, _ in (*keys, *lines) if name in group}
+        if len(found) > 1:
+            first, second, *_ = found.values()
+            yield Contradiction(first=first, second=second, why=f"exclude each other: a job has {names}")
+    for path, name, value in keys:
+        last = next((each for each in reversed(lines) if each[1] == name), None)
+        if last is not None and _plain_value(name, last[2]) != _plain_value(name, value):
+            yield Contradiction(first=path, second=last[0], why=f"say different things of '--{name}'")
+        is_number = name == "nodelist" and value.isdecimal()
+        counted = next((each for each in reversed(lines) if each[1] == "nodes"), None) if is_number else None
+        if counted is not None:
+            why = "do not fit: 'slurm.nodes' has names of nodes, and 'slurm.nodeCount' is their number"
+            yield Contradiction(first=path, second=counted[0], why=why)
+
+
+def _given_keys(own: SlurmMap) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys that say an option of the first component: path, long name and value."""
+    for key, value in own.items():
+        plain = SPELLINGS.get(key, key).removesuffix("0")
+        if is_set(value) and plain in _OPTION_OF:
+            yield key, _OPTION_OF[plain], ",".join(to_list(value))
+        elif plain == "exclusive" and value:
+            yield key, "exclusive", ""
+
+
+def _plain_value(name: str, value: str) -> object:
+    """Return what values of an option have in common that mean the same."""
+    if name in {"mem", "mem-per-cpu", "mem-per-gpu", "tmp"}:
+        return parse_size(value)
+    return value.replace("&", ",").strip()
 
 
 # Nice values from jobs' start times.
