@@ -322,32 +322,22 @@ def find_keys_without_effect(
     """Return a note for each key that was written in some layers, and that the service of the run does not use.
 
     Only the section of the chosen `site` counts: other sites may have other services. A default that is written out
-    changes nothing on any service, and a variable has an effect where it is used. A file with keys that several
-    services added is meant for several sites: these notes are for lint alone.
+    changes nothing on any service, and a variable has an effect where it is used.
     """
     used = service.users | ({PILOTS} if service.has_pilots and may_run_in_pilots(root) else frozenset())
-    top = map_items(root)
-    variables = set(variable_names(root))
-    found: list[tuple[tuple[str, ...], Node, Sequence[str]]] = []
-    owners: set[str] = set()
+    top, variables = map_items(root), set(variable_names(root))
+    found: dict[tuple[str, ...], Finding] = {}
     for path, node, users in find_keys_of_users(root, schema, schema):
-        written = _first_written(node, layers)
-        if written is None or (path[0] == "site" and path[1] != site) or not _says_something(node):
+        is_used = path[-1] not in service.others and (not service.is_known or not used.isdisjoint(users))
+        if is_used or path[-1] in variables or (path[0] == "site" and path[1] != site):
             continue
-        if path[-1] in variables or any(path[: len(above)] == above for above, *_ in found):
+        if any(path[:depth] in found for depth in range(1, len(path))):
             continue
-        if (owner := service.others.get(path[-1])) is not None or set(users) <= service.users:
-            # A key that a service added: its own, or another one's.
-            owners.add(owner or users[0])
-        if owner is None and (not service.is_known or not used.isdisjoint(users)):
-            continue
-        if plain_value(node) != _packaged_value(top.get(path[-1])):
-            found.append((path, written, users))
-    is_portable = len(owners) > 1
-    return [
-        _without_effect(path, node, users, service, told=not (is_portable and path[-1] in service.others))
-        for path, node, users in found
-    ]
+        written, value = _first_written(node, layers), plain_value(node)
+        # Null, empty text and empty maps say nothing.
+        if written is not None and value not in (None, "", {}, []) and value != _packaged_value(top.get(path[-1])):
+            found[path] = _without_effect(path, written, users, service)
+    return list(found.values())
 
 
 def may_run_in_pilots(root: Node) -> bool:
@@ -355,9 +345,7 @@ def may_run_in_pilots(root: Node) -> bool:
     return bool({name for name, _ in find_choices(root, "packing")} - {"job"})
 
 
-def _without_effect(
-    path: tuple[str, ...], node: Node, users: Sequence[str], service: RunService, *, told: bool
-) -> Finding:
+def _without_effect(path: tuple[str, ...], node: Node, users: Sequence[str], service: RunService) -> Finding:
     key, names = key_name(path), [f"'{user}'" for user in users if user not in _USER_WORDS]
     words = [f"the service{'s' if names[1:] else ''} {list_words(names)}"] if names else []
     words += [_USER_WORDS[user] for user in users if user == PILOTS or (user == BPS and not names)]
@@ -377,7 +365,7 @@ def _without_effect(
         severity=Severity.NOTE,
         path=path,
         at_key=True,
-        told=told,
+        told=True,
     )
 
 
@@ -387,11 +375,6 @@ def _first_written(node: Node, layers: Collection[str]) -> Node | None:
         return node
     below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
     return next((found for each in below if (found := _first_written(each, layers)) is not None), None)
-
-
-def _says_something(node: Node) -> bool:
-    """Whether a value is there: null, empty text and empty maps say nothing."""
-    return plain_value(node) not in (None, "", {}, [])
 
 
 def _packaged_value(node: Node | None) -> YamlValue:

@@ -360,10 +360,10 @@ def _dropped_keys(found: Sequence[Finding], service: RunService) -> Iterator[Fin
     """Yield one note on the keys of a converted run that mean nothing on this machine; requests are converted."""
     dropped = [each for each in found if each.path[-1] not in {*service.others, *_CONVERTED_KEYS}]
     if dropped:
-        names = list_words([f"'{name}'" for name in dict.fromkeys(key_name(each.path) for each in dropped)])
-        yield replace(
-            dropped[0], message=f"{names} have no effect in place of the workload manager, on this machine", hint=""
-        )
+        names = [f"'{name}'" for name in dict.fromkeys(key_name(each.path) for each in dropped)]
+        has = "have" if names[1:] else "has"
+        message = f"{list_words(names)} {has} no effect on this machine, in place of the workload manager"
+        yield replace(dropped[0], message=message, hint="")
 
 
 def service_of_keys(configuration: Configuration) -> RunService | None:

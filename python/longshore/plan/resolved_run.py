@@ -412,7 +412,8 @@ def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
     for warning in warnings:
         text = f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else "")
         if warning.severity is Severity.NOTE:
-            progress.note(text)
+            # The file may be meant for other sites, too.
+            inform(progress, text)
         else:
             warn(progress, text)
 
