@@ -130,8 +130,7 @@ class SgeSite(DialectSite):
 
     title = "Grid Engine"
     processors = 8
-    # Its slots are made up; its host is this one.
-    node_processors = os.sysconf("SC_NPROCESSORS_ONLN")
+    node_processors = 8
     engine_job = "engineAs: job"
     native = "mode: native"
     held_reason = "held (hqw)"

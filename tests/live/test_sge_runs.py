@@ -46,13 +46,21 @@ def test_the_causes_of_failures(sge_site: SgeSite) -> None:
 
 
 def test_what_no_host_can_serve_is_refused(sge_site: SgeSite) -> None:
-    ran = sge_site.submit("requestResources: {gpu: 5}\nrunQuantumCommand: 'true'\n")
+    text = "requestResources: {gpu: 5}\nrunQuantumCommand: 'true'\n"
+    refused = sge_site.cli("submit", sge_site.write(text))
+    assert refused.returncode == 7, refused.stderr
+    assert "because it offers only hc:gpu=2" in refused.stderr
+    # Whoever submits all the same gets the refusal of qsub itself.
+    ran = sge_site.submit(text)
     run = ran.json["submit_dir"]
     assert sge_site.counts(run) == {"FAILED": 1}
     shown = sge_site.cli("explain", run, "a")
     assert "no suitable queues" in shown.stdout
     details = sge_site.cli("ping", "--config", sge_site.folder / "run.yaml", "--json").json["details"]
-    assert details["accounts"] == "Grid Engine does not list those that a user may charge"
+    assert details["projects"] == "none"
+    assert (
+        details["partitions"] == "all.q: up, 1 host, 8 slots, any time; short.q: up, 1 host, 8 slots, at most 0:10:00"
+    )
     assert details["qacct"] == "works"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -53,17 +54,49 @@ def test_a_profile_of_grid_engine(
     assert [row["name"] for row in profile["partitions"]] == ["short.q", "all.q"]
     assert profile["sge"]["mem_resource"] == "h_vmem"
     assert profile["sge"]["parallelEnvironment"] == "smp"
+    assert profile["limits"]["memory"] == "8192 MiB"
     (tmp_path / "bad.yaml").write_text(
         "inherits: new\nsge: {parallelEnvironment: mpich}\n"
         "partitions: [{name: all.qu}, {name: short.q, walltime: '1:0:0'}]\n"
     )
     done = cli("site", "check", "bad", "--site-path", tmp_path, "--json")
-    assert done.returncode == 4
+    assert done.returncode == 7
     assert [each["message"] for each in done.json["problems"]] == [
         "there is no partition 'all.qu'",
         "there is no parallel environment 'mpich'",
         "the row 'short.q' of 'partitions' has 'walltime' 1:0:0, and the partition has 0:10:00",
     ]
+
+
+def test_a_profile_of_a_grid_engine_with_much_of_its_own(
+    cli: Cli, sge_pool: SgePool, own_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several parallel environments, memory that each job must ask for, and queues that do not take its jobs."""
+    for name, value in sge_pool.env.items():
+        monkeypatch.setenv(name, value)
+
+    def add(option: str, text: str) -> None:
+        (tmp_path / "object").write_text(text, "utf-8")
+        sge_pool.run("qconf", option, str(tmp_path / "object"))
+
+    complexes, queue, smp = (sge_pool.run("qconf", *words) for words in (["-sc"], ["-sq", "all.q"], ["-sp", "smp"]))
+    try:
+        add("-Ap", smp.replace("smp", "a_mpi").replace("$pe_slots", "$fill_up"))
+        add("-Ap", smp.replace("smp", "a_none"))
+        forced = "h_vmem h_vmem MEMORY <= FORCED JOB 0 0"
+        add("-Mc", re.sub(r"^h_vmem .*$", forced, complexes, flags=re.MULTILINE))
+        for name, key, value in (("talk.q", "qtype", "INTERACTIVE"), ("own.q", "user_lists", "deadlineusers")):
+            fields = {"qname": name, "h_rt": "0:5:0", key: value}
+            lines = (line.split(maxsplit=1) for line in queue.splitlines())
+            add("-Aq", "".join(f"{first} {fields.get(first, rest)}\n" for first, rest in lines))
+        profile = yaml.safe_load(written(cli, tmp_path, "sge").read_text("utf-8"))
+        assert [row["name"] for row in profile["partitions"]] == ["short.q", "all.q"]
+        keys = {key: profile["sge"][key] for key in ("mem_resource", "memoryPer", "parallelEnvironment")}
+        assert keys == {"mem_resource": "h_vmem", "memoryPer": "job", "parallelEnvironment": "smp"}
+    finally:
+        for words in (["-dq", "talk.q"], ["-dq", "own.q"], ["-dp", "a_mpi"], ["-dp", "a_none"]):
+            sge_pool.run("qconf", *words, check=False)
+        add("-Mc", complexes)
 
 
 def test_a_profile_of_htcondor(cli: Cli, condor_pool: CondorPool, own_environment: Path, tmp_path: Path) -> None:
@@ -72,7 +105,7 @@ def test_a_profile_of_htcondor(cli: Cli, condor_pool: CondorPool, own_environmen
     assert profile["limits"]["cpus"] >= 1
     (tmp_path / "bad.yaml").write_text("inherits: new\nlimits: {cpus: 9999}\n")
     done = cli("site", "check", "bad", "--site-path", tmp_path, "--json")
-    assert done.returncode == 4
+    assert done.returncode == 7
     (problem,) = done.json["problems"]
     assert problem["message"].startswith("'limits.cpus' is 9999, and the cluster has nodes with ")
     assert problem["hint"].startswith("Write cpus: ")

@@ -8,14 +8,16 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from longshore.config.plugins import template_texts
 from longshore.config.service_lookup import find_service, service_names
-from longshore.contract.capabilities import SiteAccess
+from longshore.contract.capabilities import JobProbe, SiteAccess
 from longshore.contract.service import Context, PingReport, RunPaths, Site, WmsService
 from longshore.errors import FilesError, UnknownServiceError, UnreachableError, UsageError
+from longshore.model.workflow import MIB, Job, JobSettings, Request
 from longshore.sites.profile import profile_text
 from longshore.sites.site import AUTO
 from longshore.system.atomic import create_file
@@ -23,6 +25,8 @@ from longshore.system.folder import make_folders
 from longshore.system.host import host_name, user_folder
 from longshore.system.reading import current_directory
 
+_SMALL: Final = "longshore-small"
+_SMALLEST: Final = Request(memory_b=MIB)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -59,6 +63,7 @@ def write_profile(
     if own:
         # How large jobs can be depends on these settings, such as the resource that counts their memory.
         report = _ping(manager, own)
+    report = _without_closed_partitions(manager, report, own)
     text = profile_text(name, report, own=own, hosts=[host_name()], date=time.strftime("%Y-%m-%d", time.gmtime(now)))
     if is_written:
         try:
@@ -112,11 +117,31 @@ def _other_services() -> Iterator[WmsService]:
 def _ping(service: WmsService, own: Mapping[str, Any] | None = None) -> PingReport:
     if own is None:
         own = service.site_access() if isinstance(service, SiteAccess) else {}
+    return service.ping(_context(service, own))
+
+
+def _context(service: WmsService, own: Mapping[str, Any]) -> Context:
     settings = {service.traits.settings_key: dict(own)} if own else {}
-    context = Context(
+    return Context(
         settings={"executor": settings},
         site=Site(name="", settings=settings),
         paths=RunPaths(current_directory()),
-        templates={},
+        templates=template_texts(type(service)),
     )
-    return service.ping(context)
+
+
+def _without_closed_partitions(service: WmsService, report: PingReport, own: Mapping[str, Any]) -> PingReport:
+    """Return an answer without the partitions that take no job of this user, however small."""
+    inventory = report.inventory
+    if inventory is None or not inventory.partitions or not isinstance(service, JobProbe):
+        return report
+    context = msgspec.structs.replace(_context(service, own), probe=report)
+    kept = []
+    for partition in inventory.partitions:
+        settings = JobSettings(label=_SMALL, request=_SMALLEST, attributes={"queue": partition.name})
+        job = Job(name=_SMALL, label=_SMALL, command="true", settings=settings)
+        if not any(each.fatal for each in service.probe_jobs([job], context)):
+            kept.append(partition)
+    # Where none takes it, the reason is another one, which the check of the profile tells.
+    partitions = tuple(kept) or inventory.partitions
+    return msgspec.structs.replace(report, inventory=msgspec.structs.replace(inventory, partitions=partitions))

@@ -241,35 +241,43 @@ def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, servi
 
 
 _MOST_TRIALS: Final = 4
-"""Kinds of jobs of one submission whose raw options are tried."""
+"""Kinds of jobs of one submission that are tried."""
 
 
-def find_refused_options(jobs: Iterable[Job], ctx: Context, client: BatchClient) -> Iterator[Problem]:
-    """Find raw options that the workload manager does not take, by scripts that it judges and does not run.
+def find_refused_jobs(jobs: Iterable[Job], ctx: Context, client: BatchClient) -> Iterator[Problem]:
+    """Find jobs that the workload manager does not take, by scripts that it judges and does not run.
 
-    What Longshore writes itself is judged by `find_unmet_jobs`. Kinds of jobs with the same raw options count as one.
+    What Longshore writes itself is judged by `find_unmet_jobs`, so that jobs without raw options are tried only where
+    a trial knows more (`Dialect.trial_judges_all`). Of jobs that differ in their amounts, the largest is tried.
     """
     dialect, settings = client.dialect, ctx.settings.get("executor", {})
     template = ctx.templates.get(BATCH_TEMPLATE.name.removesuffix(".j2"))
     if template is None or dialect.trial_call("") is None:
         return
-    kinds: dict[tuple[str, ...], Job] = {}
-    for job in jobs:
+    kinds: dict[tuple[object, ...], Job] = {}
+    for job in sorted(jobs, key=_size, reverse=True):
         with suppress(ConfigError):
-            if raw := tuple(job_spec(dialect, batch_of(job.settings), settings).raw):
-                kinds.setdefault(raw, job)
+            raw = tuple(job_spec(dialect, batch_of(job.settings), settings).raw)
+            others = (job.settings.request.cpus, *shared_parts_key(job.settings)) if dialect.trial_judges_all else ()
+            if raw or others:
+                kinds.setdefault((raw, *others), job)
     scripts = ScriptWriter(dialect, ctx.paths, settings, template)
     for job in islice(kinds.values(), _MOST_TRIALS):
         with suppress(ConfigError):
             call = dialect.trial_call(scripts.text(batch_of(job.settings)))
             answer = client.ask(call) if call is not None else None
             if answer is not None and dialect.submit_reply(answer).outcome is SubmitOutcome.REFUSED:
+                is_raw = bool(job_spec(dialect, batch_of(job.settings), settings).raw)
                 yield Problem(
                     message=f"job '{job.name}': {dialect.title} refuses it: {answer.why}",
                     job=job.name,
-                    key="directives",
-                    hint="Correct the raw options of the job or of its site.",
+                    key="directives" if is_raw else dialect.name,
+                    hint=f"Correct the {'raw options' if is_raw else 'request'} of the job or of its site.",
                 )
+
+
+def _size(job: Job) -> tuple[float, float]:
+    return (job.settings.request.memory_b or 0, job.settings.request.walltime_s or 0)
 
 
 def _check_inventory(job: Job, asked: Allocation, inventory: Inventory, service_key: str) -> Iterator[Problem]:

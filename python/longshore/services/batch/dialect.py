@@ -203,6 +203,8 @@ class Dialect(ABC):
     """Launcher of commands on several nodes of a job that depends on no setting."""
     release_hint: ClassVar[str] = ""
     """How a person lets held jobs go."""
+    trial_judges_all: ClassVar[bool] = False
+    """Whether a trial (`trial_call`) knows more of what a job asks for than the answers of `inventory_questions`."""
     forgets_unstarted: ClassVar[bool] = False
     """Whether a job that is deleted while it waits leaves no trace, neither in the queue nor in accounting."""
 

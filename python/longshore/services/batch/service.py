@@ -54,7 +54,7 @@ from longshore.services.batch.check import (
     check_native_mode,
     check_requests,
     check_site,
-    find_refused_options,
+    find_refused_jobs,
     find_unmet_jobs,
     note_small_arrays,
 )
@@ -111,7 +111,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         chosen = list(jobs)
         found = find_unmet_jobs(chosen, ctx, self.allocations, self.name)
         if ctx.probe is not None and ctx.probe.inventory is not None and not any(each.fatal for each in found):
-            found += find_refused_options(chosen, ctx, self.client(ctx.settings.get("executor", {})))
+            found += find_refused_jobs(chosen, ctx, self.client(ctx.settings.get("executor", {})))
         return found
 
     def ping(self, ctx: Context) -> PingReport:

@@ -307,14 +307,25 @@ def read_list_answer(answer: ProgramResult) -> ProgramResult:
 
 
 def read_trial_answer(answer: ProgramResult) -> ProgramResult:
-    """Return an answer of ``qsub -w v``, which tells what it found as an error, as the output of a success."""
+    """Return an answer of ``qsub -w v``, which tells its verdict as an error, as the output of a success.
+
+    Lines that say nothing are left out, and so are the beginnings of others.
+    """
     text = f"{answer.out}\n{answer.err}"
-    if _JUDGED not in text:
-        return answer
     said = (_SUBJECT.sub("", line) for line in plain_lines(text))
     reasons = [line for line in said if not _NOISE.fullmatch(line)]
-    verdict = _UNFIT if _UNFIT in text else ""
-    return msgspec.structs.replace(answer, status=0, out="\n".join(filter(None, [*reasons, verdict])), err="")
+    if _JUDGED not in text:
+        return answer if answer.ok else msgspec.structs.replace(answer, out="", err="\n".join(reasons))
+    verdict = [_UNFIT] if _UNFIT in text else []
+    return msgspec.structs.replace(answer, status=0, out="\n".join([*reasons, *verdict]), err="")
+
+
+_UNJUDGED: Final = re.compile(r"^#\$.*\s-w\s+[nw]\b", re.MULTILINE)
+
+
+def is_unjudged(script: str) -> bool:
+    """Whether a script has qsub take a job that no queue can run: it waits until one can (qsub(1): ``-w``)."""
+    return _UNJUDGED.search(script) is not None
 
 
 def is_unfit(answer: ProgramResult) -> bool:

@@ -91,6 +91,7 @@ class SgeDialect(DependencyDialect):
         "qrls ID lets held jobs go; qmod -cj ID clears an error state, which qstat -j ID explains"
     )
     forgets_unstarted: ClassVar[bool] = True
+    trial_judges_all: ClassVar[bool] = True
     starts_after_any_end: ClassVar[bool] = True
 
     # ------------------------------------------------------------------------------------------------ environment
@@ -219,8 +220,10 @@ class SgeDialect(DependencyDialect):
         """Return the question for the queues."""
         return Question(self.query_call("qstat", "-g", "c"), cluster.parse_queues)
 
-    def trial_call(self, script: str, *options: str) -> ProgramCall:
-        """Return a call of qsub that says whether a job could run in the empty cluster."""
+    def trial_call(self, script: str, *options: str) -> ProgramCall | None:
+        """Return a call of qsub that judges a job in the empty cluster; ``None`` where a script wants none."""
+        if answers.is_unjudged(script):
+            return None
         return msgspec.structs.replace(self.query_call("qsub", *cluster.TRIAL, *options), stdin=script)
 
     def inventory_questions(self) -> InventoryQuestions:

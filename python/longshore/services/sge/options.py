@@ -216,6 +216,11 @@ def plain_name(name: str) -> str:
     return plain if plain[:1].isalpha() else f"j{plain}"
 
 
+def plain_names(*names: object) -> tuple[str, ...]:
+    """Return the names among some texts; a pattern stands for several, and Grid Engine chooses (sge_types(1))."""
+    return tuple(dict.fromkeys(str(name) for name in names if name and not re.search(r"[*?\[|&!()]", str(name))))
+
+
 _RESOURCE_KEYS: Final = ("cpu_resource", "mem_resource", "tmp_resource")
 
 
@@ -290,10 +295,13 @@ def allocation(job: JobSpec) -> Allocation:
         disk_b=disk or found.disk_b,
         walltime_s=parse_seconds(asked["h_rt"]) if "h_rt" in asked else found.walltime_s,
         # A queue may be that of some hosts: all.q@@fast.
-        partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
+        partitions=plain_names(*(queue.partition("@")[0] for queue in queues[-1].split(","))),
         account=projects[-1],
         names={
             "resource": tuple(written.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
-            "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or filter(None, (environment,))),
+            # That of the site, though this job has one slot: others will use it.
+            "parallel environment": plain_names(
+                *(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or (environment, own.get("parallelEnvironment")))
+            ),
         },
     )

@@ -24,7 +24,7 @@ from longshore.services.batch.settings import own_map
 from longshore.services.sge.answers import lines_at
 from longshore.services.sge.cluster import blocks, listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.options import SERVICE, SgeMap
+from longshore.services.sge.options import SERVICE, SgeMap, plain_names
 from longshore.sites.requests import Unmet, ignored_priorities, unknown_name
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def pilot_questions(
 ) -> Iterator[Question[tuple[Unmet, ...]]]:
     """Return the questions whether the parallel environment of a site's pilots can start them; `ask` makes calls."""
     name, pilot = str(own_map(SERVICE, settings).get("nodesEnvironment") or ""), pilot_settings(settings)
-    # A pattern stands for several, and Grid Engine chooses.
-    if pilot.nodes < 2 or re.search(r"[*?\[]", name):
+    if pilot.nodes < 2 or (name and not plain_names(name)):
         return
     yield Question(ask("qconf", "-spl"), lambda text: _find_missing(name, listed_names(text)))
     if not name:
@@ -222,8 +221,8 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
             return answer.out if answer.ok else ""
 
         def is_taken(*options: str) -> bool:
-            answer = client.ask(dialect.trial_call(":\n", *options))
-            return dialect.submit_reply(answer).outcome is not SubmitOutcome.REFUSED
+            call = dialect.trial_call(":\n", *options)
+            return call is None or dialect.submit_reply(client.ask(call)).outcome is not SubmitOutcome.REFUSED
 
         # A resource may be counted on no host, and an environment may not be for this user: qsub knows.
         memory = next((keys for keys in memory_keys(ask("-sc")) if is_taken("-l", f"{keys['mem_resource']}=1M")), {})
