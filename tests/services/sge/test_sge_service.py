@@ -334,6 +334,21 @@ def test_a_trial_tells_why_no_queue_can_run_a_job() -> None:
     assert dialect.submit_reply(dialect.read_answer(call, unknown)).outcome is SubmitOutcome.REFUSED
 
 
+def test_patterns_are_left_to_the_trial_and_so_is_a_script_that_wants_none() -> None:
+    own = {**ACCESS, "parallelEnvironment": "s*", "hard": "-q '*.q'"}
+    batch = Batch(id="0", tag="b", request=Request(), members=())
+    (asked,) = SgeDialect(own).allocations(job_spec(SgeDialect(own), batch, {"sge": own}))
+    assert (asked.partitions, asked.names["parallel environment"]) == ((), ())
+    # That of a site is judged even if this job has one slot.
+    plain = {**own, "parallelEnvironment": "smp"}
+    (asked,) = SgeDialect(plain).allocations(job_spec(SgeDialect(plain), batch, {"sge": plain}))
+    assert asked.names["parallel environment"] == ("smp",)
+    call = SgeDialect(own).trial_call("#$ -w e\n:\n")
+    assert call is not None
+    assert call.argv == ("/opt/sge/bin/qsub", "-w", "v")
+    assert SgeDialect(own).trial_call("#$ -w e\n#$ -l a=1 -w n\n:\n") is None
+
+
 def test_a_project_is_judged_by_the_list_of_projects() -> None:
     asked = Allocation(account="astor")
     (unmet,) = find_unmet_requests(asked, Inventory(names={"project": ("astro", "bio")}))

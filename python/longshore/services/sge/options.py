@@ -301,7 +301,7 @@ def allocation(job: JobSpec) -> Allocation:
             "resource": tuple(written.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
             # That of the site, though this job has one slot: others will use it.
             "parallel environment": plain_names(
-                *(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or (environment, own.get("parallelEnvironment")))
+                *(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or [environment or own.get("parallelEnvironment")])
             ),
         },
     )
