@@ -260,6 +260,7 @@ _TYPES: Final[dict[str, type[LongshoreError]]] = {
     **{each.code: each for each in (ConfigError, UndefinedVariableError, ReferenceCycleError)},
     **{each.code: each for each in (ServiceError, UnknownServiceError, UnreachableError, SubmissionRefusedError)},
     **{each.code: each for each in (GraphError, RequestError, FilesError)},
+    **{each.code: each for each in (UsageError, RunNotFoundError, RunUnreadableError)},
     CycleError.code: GraphError,
 }
 """Error of each code of a problem."""

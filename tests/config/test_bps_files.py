@@ -23,17 +23,17 @@ EXPECTED = {
     "quantum_graph.yaml": [NO_PAYLOAD, BUTLER],
     "final_job.yaml": [NO_PAYLOAD, SERVICE, BUTLER],
     "cluster.yaml": [NO_PAYLOAD],
-    "custom.yaml": ["executable '"],
+    "custom.yaml": ["error: executable '"],
     # The plug-in's own keys are not judged: lint does not import it.
     "parsl_sites.yaml": [],
     "packed.yaml": [
-        "'pipelineYaml' names the file '/opt/lsst/pipelines/Demo/ApPipe.yaml', which does not exist",
+        "error: 'pipelineYaml' names the file '/opt/lsst/pipelines/Demo/ApPipe.yaml', which does not exist",
         "the environment has no variable 'WEEKLY', which is needed when the run is submitted",
         "'2:30' is 150 here, as BPS reads it",
     ],
     "old.yaml": [
         "the environment has no variable 'OBS_DEMO_DIR'",
-        "'pipelineYaml' names the file",
+        "error: 'pipelineYaml' names the file",
         "nothing describes the site 'pool', and jobs run there without settings of a site",
         "the environment has no variable 'CHECK_DIR'",
         "error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",

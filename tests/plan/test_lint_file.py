@@ -149,7 +149,7 @@ def test_a_right_configuration_has_no_findings() -> None:
     assert transform_error(path) is None
     linted = lint_file(path)
     assert linted.findings == ()
-    assert linted.left_out == ("what the workload manager offers now",)
+    assert linted.left_out == ()
 
 
 @pytest.mark.parametrize(("values", "number"), [("[A, B, C, D]", "4"), ("{range: [1, 20000]}", "several")])
@@ -412,3 +412,95 @@ def test_an_unknown_site_names_sites_and_no_folders(folder: Path, name: str) -> 
     (found,) = lint_file(path).findings
     assert "'slurm-cluster'" in found.hint
     assert "/" not in found.hint
+
+
+REFUSED_HERE: Final = {
+    "a missing input": ("{inputs: {x: /nowhere/in.txt}, command: 'cat {x}'}", "", "'/nowhere/in.txt' does not exist"),
+    "too much memory": ("{command: 'true'}", "requestMemory: 400 TiB", "asks for 419430400 MiB of 'memory'"),
+    "too many processors": ("{command: 'true'}", "requestCpus: 100000", "asks for 100000 of 'cpus'"),
+    "no program": ("{command: nosuchprogram}", "", "runs 'nosuchprogram', which is not on the PATH"),
+    "a file in the way": (
+        "{outputs: {y: /etc/hostname/y}, command: 'touch {y}'}",
+        "",
+        "'/etc/hostname' is no directory",
+    ),
+    "an output in the kernel's folder": (
+        "{outputs: {y: /proc/none/y}, command: 'touch {y}'}",
+        "",
+        "no file can be made",
+    ),
+    "no file of a glob": ("{dimensions: [n], command: 'echo {n}'}", "", "no file matches"),
+}
+"""Task and key of a configuration that this machine can never run, and what is said of it."""
+
+
+@pytest.mark.parametrize(("task", "key", "message"), REFUSED_HERE.values(), ids=REFUSED_HERE.keys())
+@pytest.mark.usefixtures("folder")
+def test_what_this_machine_cannot_run_is_found_as_by_submit(task: str, key: str, message: str) -> None:
+    path = Path("run.yaml")
+    dimensions = "dimensions: {n: {glob: '/nowhere/{n}.fits'}}, " if "[n]" in task else ""
+    path.write_text(f"wmsServiceClass: local\n{key}\npipeline: {{{dimensions}tasks: {{a: {task}}}}}\n", "utf-8")
+    linted = lint_file(path)
+    (found,) = [each for each in linted.findings if each.severity is Severity.ERROR]
+    assert message in found.message
+    with pytest.raises(LongshoreError) as caught:
+        submit(path, progress=ProgressNotes())
+    assert (caught.value.message, caught.value.exit_status) == (found.message, linted.exit_status())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_directory_that_cannot_be_made_is_found() -> None:
+    path = Path("run.yaml")
+    path.write_text(
+        "wmsServiceClass: local\nsubmitPath: '/proc/none/{outputRun}'\npipeline: {tasks: {a: {command: 'true'}}}\n",
+        "utf-8",
+    )
+    linted = lint_file(path)
+    assert ["cannot be written" in each.message for each in linted.findings] == [True]
+    with pytest.raises(FilesError) as caught:
+        submit(path, progress=ProgressNotes())
+    assert linted.exit_status() == caught.value.exit_status
+
+
+@pytest.mark.usefixtures("folder")
+def test_files_of_jobs_on_other_machines_are_noted() -> None:
+    path = Path("run.yaml")
+    path.write_text(
+        "computeSite: s\nsite: {s: {service: slurm}}\npipeline: {tasks: {a: {command: nosuchprogram}}}\n", "utf-8"
+    )
+    linted = lint_file(path)
+    assert [(each.severity, "as seen from this host" in each.message) for each in linted.findings] == [
+        (Severity.NOTE, True)
+    ]
+    assert (linted.exit_status(), linted.left_out) == (0, ("what the workload manager offers now",))
+
+
+MISSING_PLUGINS: Final = {
+    "service": ("wmsServiceClass: no_such_package.Service", "the service 'no_such_package.Service' cannot be imported"),
+    "clusters": ("clusterAlgorithm: no_such_package.cluster", "the clustering algorithm 'no_such_package.cluster'"),
+}
+
+
+@pytest.mark.parametrize("imports_code", [False, True])
+@pytest.mark.parametrize(("key", "message"), MISSING_PLUGINS.values(), ids=MISSING_PLUGINS.keys())
+@pytest.mark.usefixtures("folder")
+def test_lint_goes_on_after_a_plug_in_that_cannot_be_imported(key: str, message: str, *, imports_code: bool) -> None:
+    path = Path("run.yaml")
+    path.write_text(f"{key}\nrequestMemroy: 3\npipeline:\n  tasks:\n    a: {{command: 'echo {{nope}}'}}\n", "utf-8")
+    found = [(each.origin.line, each.message) for each in lint_file(path, imports_code=imports_code).findings]
+    assert [line for line, _ in found] == [1, 2, 5]
+    assert message in found[0][1]
+    assert "uses '{nope}'" in found[2][1]
+
+
+def test_a_plug_in_is_looked_for_before_a_quantum_graph_is_made(folder: Path) -> None:
+    path = Path("run.yaml")
+    path.write_text(
+        "wmsServiceClass: local\npipelineYaml: DRP.yaml\nbutlerConfig: repo\ninCollection: c\n"
+        f"createQuantumGraph: 'touch {folder}/made'\nclusterAlgorithm: no_such_package.cluster\n",
+        "utf-8",
+    )
+    Path("DRP.yaml").write_text("tasks: {isr: {class: lsst.ip.isr.IsrTask}}\ndescription: x\n", "utf-8")
+    with pytest.raises(LongshoreError, match="cannot be imported"):
+        submit(path, progress=ProgressNotes())
+    assert not (folder / "made").exists()

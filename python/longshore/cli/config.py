@@ -14,7 +14,7 @@ from longshore.cli.terminal import print_json
 from longshore.config.explain import InterpolationStep, KeyExplanation, StepKind
 from longshore.config.merge import Node
 from longshore.config.schema import Finding, Severity
-from longshore.errors import ConfigError, Origin
+from longshore.errors import Origin
 from longshore.model.report import escape_controls
 
 if TYPE_CHECKING:
@@ -268,6 +268,7 @@ def explain(
     help="Output format (default text).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@click.option("--probe", "with_probe", is_flag=True, help="Ask the workload manager what it has, as submit does.")
 @IMPORT
 @submission_options
 @click.pass_context
@@ -281,18 +282,18 @@ def lint(
     format_name: str,
     as_json: bool,
     imports_code: bool,
+    with_probe: bool,
 ) -> None:
-    """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
+    """Print errors and likely mistakes in a configuration; exit as a submission that is refused for the same."""
     from longshore.plan.lint_file import lint_file
     from longshore.reports.documents.configuration import lint_document
 
-    linted = lint_file(config_file, overrides, imports_code=imports_code)
-    error_count = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
+    linted = lint_file(config_file, overrides, imports_code=imports_code, with_probe=with_probe)
     if as_json or format_name == "json":
-        print_json(lint_document(linted, ok=not error_count))
+        print_json(lint_document(linted, ok=not linted.exit_status(strict=strict)))
     elif text := lint_github(linted) if format_name == "github" else lint_text(linted, str(config_file)):
         click.echo(text)
-    ctx.exit(ConfigError.exit_status if error_count else 0)
+    ctx.exit(linted.exit_status(strict=strict))
 
 
 @config_command.command(epilog="Example: longshore config schema > longshore.json")

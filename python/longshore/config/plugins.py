@@ -106,6 +106,15 @@ def built_in_plugins(group: str) -> Mapping[str, Plugin]:
     return _built_in().get(group, {})
 
 
+def lacks_package(name: str) -> bool:
+    """Whether the package of a dotted name is not installed, so that its import fails and runs no code."""
+    top = name.partition(".")[0]
+    try:
+        return top.isidentifier() and top not in sys.modules and find_spec(top) is None
+    except (ImportError, ValueError):
+        return False
+
+
 def all_plugins(group: str) -> Mapping[str, Plugin]:
     """Return all entries of a group, by name; an installed package cannot replace a built-in one."""
     return {**_installed(tuple(sys.path)).get(group, {}), **built_in_plugins(group)}

@@ -13,7 +13,7 @@ import msgspec
 from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
 from longshore.config.templates import Field, angled_names, split_fields
-from longshore.errors import Origin
+from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
 from longshore.model.wording import did_you_mean, name_all, quote_value
 
@@ -254,12 +254,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         Whether it is about the last of these keys, and not about the value.
     told
         Whether a submission tells it too, although it is a note.
+    code
+        Kind of an error (`longshore.errors.LongshoreError.code`), by which its exit status is that of a submission.
     """
 
     message: str
     origin: Origin
     hint: str = ""
     severity: Severity = Severity.ERROR
+    code: str = ConfigError.code
     hidden: bool = False
     path: tuple[str, ...] = ()
     at_key: bool = False

@@ -401,12 +401,14 @@ def check_jobs(
     progress: Progress,
     *,
     commands: Mapping[str, Node] = MappingProxyType({}),
+    directories: Iterable[str] = (),
     has_one_path_per_file: bool = False,
 ) -> Sequence[JobProgram]:
     """Refuse jobs that can never run, print notes about doubtful ones, and return the programs that jobs start.
 
-    `commands` are the payload's commands per label. `has_one_path_per_file` spares to look
-    for two. Raises `RequestError` or `FilesError` if all problems are requests or files, else `PreparationError`.
+    `commands` are the payload's commands per label, `directories` the folders that the run makes for outputs.
+    `has_one_path_per_file` spares to look for two. Raises `RequestError` or `FilesError` if all problems are requests
+    or files, else the error that `error_type` has for them.
     """
     jobs = list(workflow)
     # A pipeline's reader found its missing inputs, and named their place.
@@ -420,13 +422,65 @@ def check_jobs(
         exceeded_argument_limits(jobs, workflow.files, run.configuration.env),
         overlong_paths(jobs, workflow.files, run.paths.root),
     )
+    missing = chain(missing, unwritable_outputs(jobs, workflow.files))
+    is_here = run.service.traits.runs_on_submit_host and (run.static is None or run.static.is_service_known)
+    found = missing if is_here else map(_as_seen_here, missing)
+    # Of jobs here, their outputs are told.
+    problems = chain(problems, unwritable_folders(run, () if is_here else directories))
     if run.static is not None:
-        # Another machine may have these files.
-        run.static.seen.extend(summarize(missing, run, workflow, commands))
+        # Beside errors of other kinds, all of these are told.
+        run.static.seen.extend(summarize(found, run, workflow, commands))
     else:
-        problems = chain(problems, missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing))
+        problems = chain(problems, found)
     raise_problems(summarize(problems, run, workflow, commands), progress)
     return programs
+
+
+_OF_KERNEL: Final = ("/proc", "/sys")
+"""Folders in which nobody makes files, whatever their permissions say."""
+
+
+def unwritable_folders(run: ResolvedRun, directories: Iterable[str]) -> Iterator[Problem]:
+    """Yield problems for folders that a submission cannot make: of outputs, and in a static check the run directory."""
+    root = run.paths.root
+    if run.static is not None and (why := _find_writing_fault(root)):
+        yield Problem(
+            message=f"the run directory '{root}' cannot be written: {why}",
+            hint="Choose another place with 'submitPath'.",
+            code="files",
+        )
+    for folder in (root / each for each in directories):
+        if not folder.is_relative_to(root) and (why := _find_writing_fault(folder)):
+            yield Problem(message=f"the folder '{folder}' for outputs cannot be made: {why}", code="files")
+
+
+def unwritable_outputs(jobs: Iterable[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+    """Yield problems for outputs in folders where this host can make no file."""
+    fault = cache(_find_writing_fault)
+    for job in jobs:
+        for name in job.outputs:
+            path = files[name].path
+            if path.startswith("/") and not is_remote(path) and (why := fault(Path(path).parent)):
+                yield Problem(
+                    message=f"job '{job.name}' writes '{path}', and no file can be made there: {why}",
+                    job=job.name,
+                    label=job.label,
+                    jobs=1,
+                    hint="Give it another path.",
+                    code="files",
+                )
+
+
+def _find_writing_fault(folder: Path) -> str:
+    """Return why no file can be made in a folder, or the folder in the nearest one that is there; empty if one may."""
+    if str(folder).startswith(tuple(f"{each}/" for each in _OF_KERNEL)) or str(folder) in _OF_KERNEL:
+        return "the kernel makes what is there"
+    nearest = folder
+    while not can_see(nearest) and nearest != nearest.parent:
+        nearest = nearest.parent
+    if not can_see_folder(nearest):
+        return f"'{nearest}' is no directory"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"'{nearest}' is not writable"
 
 
 def check_commands(

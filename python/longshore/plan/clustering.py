@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from longshore.config.interpolate import Interpolator
 from longshore.config.plugins import CLUSTERING, built_in_plugins
 from longshore.config.quantities import parse_walltime
+from longshore.config.schema import Finding
 from longshore.config.select import parse_cluster_rules
 from longshore.config.templates import Field, Template, split_fields
 from longshore.contract.algorithms import ClusteringAlgorithm, ClusteringSettings, ClusterRule, Partition, Start
-from longshore.errors import ConfigError, CycleError, GraphError, Origin
+from longshore.errors import CodeRefusedError, ConfigError, CycleError, GraphError, Origin
 from longshore.graphs.graph_file import AcquiredPayload
 from longshore.model.tasks import Cluster, ClusteredGraph, Dag, DataId, Scalar, Task, TaskGraph, collection_paused
 from longshore.model.values import value_order
@@ -493,6 +494,7 @@ def _packs(members: list[int], graph: TaskGraph, settings: ClusteringSettings) -
 
 
 _KEY: Final = "clusterAlgorithm"
+_DEFAULT: Final = "single_quantum_clustering"
 _DEFAULT_TARGET_S: Final = 600.0
 
 _BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
@@ -518,15 +520,25 @@ def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
 
 def _cluster_tasks(configuration: Configuration, graph: TaskGraph, static: StaticCheck | None) -> ClusteredGraph:
     """Group tasks into clusters with the configured algorithm."""
-    name = configuration.text(_KEY).strip() or "single_quantum_clustering"
-    short = found[1] if (found := _BPS.fullmatch(name)) else name
+    name, short = _algorithm_names(configuration)
     built_in_algorithm = built_in_plugins(CLUSTERING).get(short)
+    if static is not None and built_in_algorithm is None:
+        try:
+            find_algorithm(configuration)
+        except CodeRefusedError:
+            raise
+        except ConfigError as error:
+            # Without clusters, the jobs of single tasks are checked.
+            origin = error.origin or Origin(str(configuration.path))
+            static.findings.append(Finding(message=error.message, origin=origin, hint=error.hint, code=error.code))
+            short = _DEFAULT
+            built_in_algorithm = built_in_plugins(CLUSTERING)[short]
     with collection_paused():
         if built_in_algorithm is not None:
             algorithm: ClusteringAlgorithm = built_in_algorithm.load()
             clustered = algorithm(graph, _settings(configuration, graph, short))
         else:
-            function = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
+            function = find_algorithm(configuration)
             if static is not None:
                 raise LeftOutError(f"jobs, which '{name}' makes of tasks")
             settings = _settings(configuration, graph, name)
@@ -536,12 +548,27 @@ def _cluster_tasks(configuration: Configuration, graph: TaskGraph, static: Stati
     return clustered
 
 
+def _algorithm_names(configuration: Configuration) -> tuple[str, str]:
+    """Return the name of the algorithm, and the short one of those that BPS has too."""
+    name = configuration.text(_KEY).strip() or _DEFAULT
+    return name, found[1] if (found := _BPS.fullmatch(name)) else name
+
+
+def find_algorithm(configuration: Configuration) -> Callable[..., object]:
+    """Return the clustering algorithm of a configuration; raises `ConfigError` if it cannot be imported."""
+    _, short = _algorithm_names(configuration)
+    if (plugin := built_in_plugins(CLUSTERING).get(short)) is not None:
+        function: Callable[..., object] = plugin.load()
+        return function
+    return find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
+
+
 def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) -> ClusteringSettings:
     config = configuration.config
     kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
     dimensions = frozenset(name for names in kinds for name in names)
     names = dimensions | _names_of_quanta(configuration, graph)
-    groups_tasks = algorithm != "single_quantum_clustering"
+    groups_tasks = algorithm != _DEFAULT
     return ClusteringSettings(
         rules=parse_cluster_rules(config, configuration.scope(), dimensions) if groups_tasks else (),
         name_template=dimension_template(configuration, "templateDataId", names),

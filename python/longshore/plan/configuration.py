@@ -28,7 +28,7 @@ from longshore.config.layers import (
     schema_keys,
 )
 from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, make_layer, map_items, merge_over
-from longshore.config.plugins import all_plugins
+from longshore.config.plugins import all_plugins, lacks_package
 from longshore.config.quantities import parse_bool
 from longshore.config.schemas import configuration_schema
 from longshore.config.search import Config
@@ -178,7 +178,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not name:
             name, origin = self.service, self.service_origin
             is_chosen = origin is not None and (origin.layer in _CHOSEN_BY_USER or self._is_own_profile(origin.file))
-        if not self.layers.overrides.imports_code and not is_chosen and names_foreign_code(name):
+        is_code = names_foreign_code(name) and not lacks_package(name)
+        if not self.layers.overrides.imports_code and not is_chosen and is_code:
             raise CodeRefusedError(
                 f"'{name}'",
                 "is code, and a command that only looks at a configuration imports none",
@@ -574,7 +575,8 @@ def find_function(
         if module:
             from longshore.config.foreign_code import import_named
 
-            refuse_functions(configuration, f"'{key}: {name}'", origin)
+            if not lacks_package(module):
+                refuse_functions(configuration, f"'{key}: {name}'", origin)
             imported: Callable[..., object] = getattr(import_named(module, f"'{key}'", origin), function)
             return imported
     except (ImportError, AttributeError, ValueError, TypeError) as error:

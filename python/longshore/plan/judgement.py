@@ -19,7 +19,7 @@ from longshore.model.tasks import Dag
 from longshore.model.workflow import Job, Workflow
 from longshore.plan.ceilings import contradicting_settings, exceeded_site_limits
 from longshore.plan.configuration import Configuration, ResolvedConfiguration
-from longshore.plan.probe import SITE_JOBS_LIMIT_S, find_answer_problems, probe_jobs
+from longshore.plan.probe import SITE_LIMIT_S, find_answer_problems, probe_jobs
 from longshore.plan.problems import drop_consequences, group_problems, merge_labels
 from longshore.plan.profiles import ProfileCompiler, capped_memory_notes
 from longshore.plan.resolved_run import ResolvedRun
@@ -34,10 +34,12 @@ def judge(run: ResolvedRun, workflow: Workflow, *, limit_s: float | None = None)
     That it takes no run at all is found first (`find_answer_problems`). `limit_s` bounds the time of questions about
     the jobs themselves.
     """
+    limit_s = SITE_LIMIT_S if run.static is not None else limit_s
     # A limit has a place in a file, and so precedes what else a request exceeds.
     yield from exceeded_site_limits(run, workflow)
     yield from contradicting_settings(run, workflow)
-    yield from run.service.check(workflow, run.context)
+    if run.static is None or run.static.is_service_known:
+        yield from run.service.check(workflow, run.context)
     yield from probe_jobs(run.service, workflow.samples, run.context, limit_s=limit_s)
     yield from capped_memory_notes(workflow)
 
@@ -62,7 +64,7 @@ def judge_site(configuration: Configuration, service: WmsService, context: Conte
     else:
         job = Job(name=_SITE_JOB, label=_SITE_JOB, command="true", settings=settings)
         workflow = Workflow(_SITE_JOB, Dag((job,)))
-    found = judge(run, workflow, limit_s=SITE_JOBS_LIMIT_S)
+    found = judge(run, workflow, limit_s=SITE_LIMIT_S)
     return [*answered, *(_of_site(each) for each in summarize(found, run, workflow))]
 
 

@@ -45,6 +45,7 @@ from longshore.errors import (
     Origin,
     UnknownServiceError,
     UsageError,
+    error_type,
 )
 from longshore.graphs.declarations import PER_JOB, PipelineKind, pipeline_kind
 from longshore.graphs.payload_files import locate_file, pipeline_node
@@ -60,15 +61,20 @@ class LeftOutError(LongshoreError):
     """The rest of a payload cannot be checked statically."""
 
 
-class StaticCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A check of a run that asks no workload manager, calls no function of a user, and takes bounded time.
+class StaticCheck(msgspec.Struct, kw_only=True):
+    """A check of a run that asks only this machine, calls no function of a user, and takes bounded time.
 
-    `max_tasks` and `max_bytes` bound what is read of a large payload. `is_site_valid` is false when the description of
-    the site has errors. `left_out` collects phrases for what was not checked. `seen` collects the problems of jobs'
-    files and programs on this machine, `notes` what is legal but may be a mistake. `findings` are those of lint that
-    need the payload.
+    `with_probe` says that the workload manager may be asked all the same, `is_service_known` that the service can be
+    used, without which its own checks are left out; `was_asked` says that the manager answered. `max_tasks` and
+    `max_bytes` bound what is read of a large payload. `is_site_valid` is false when the description of the site has
+    errors. `left_out` collects phrases for what was not checked. `seen` collects the problems of jobs' files and
+    programs on this machine, which are fatal where a submission refuses them, `notes` what is legal but may be a
+    mistake. `findings` are those of lint that need the payload.
     """
 
+    with_probe: bool = False
+    is_service_known: bool = True
+    was_asked: bool = False
     max_tasks: int = 10_000
     max_bytes: int = 16 * 1024 * 1024
     is_site_valid: bool = True
@@ -231,6 +237,13 @@ class LintResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
+
+    def exit_status(self, *, strict: bool = False) -> int:
+        """Return the exit status of the command: that of a submission with these errors; `strict` counts warnings."""
+        codes = [finding.code for finding in self.findings if finding.severity is Severity.ERROR]
+        if codes:
+            return error_type(codes).exit_status
+        return ConfigError.exit_status if strict and self.count(Severity.WARNING) else 0
 
 
 def lint_configuration(configuration: Configuration, *, thorough: bool = False) -> list[Finding]:

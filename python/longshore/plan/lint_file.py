@@ -16,8 +16,9 @@ from longshore.config.merge import map_items
 from longshore.config.schema import Finding, Severity, check_schema
 from longshore.config.schemas import profile_schema
 from longshore.config.secrets import find_secrets
+from longshore.config.service_lookup import default_service
 from longshore.contract.service import Problem
-from longshore.errors import CodeRefusedError, ConfigError, FilesError, GraphError, LongshoreError, Origin
+from longshore.errors import CodeRefusedError, ConfigError, GraphError, LongshoreError, Origin, UnknownServiceError
 from longshore.model.tasks import collection_paused
 from longshore.plan.acquire import PAYLOAD_KEYS, acquire_run
 from longshore.plan.clustering import cluster_run
@@ -32,7 +33,7 @@ from longshore.plan.lint import (
     sort_by_position,
     sort_findings,
 )
-from longshore.plan.pipeline_files import TableUnreadableError
+from longshore.plan.probe import find_answer_problems
 from longshore.plan.resolved_run import ResolvedRun, generate, is_generated, resolve_draft
 from longshore.plan.run_plan import plan_run
 from longshore.plan.script_run import LABEL as SCRIPT_LABEL
@@ -44,7 +45,7 @@ from longshore.system.host import system_folders, user_folder
 # Static check of a payload (lint): the stages up to ``transform``, without files, functions and the machine.
 
 
-_ALWAYS_LEFT_OUT: Final = "what the workload manager offers now"
+_NOT_ASKED: Final = "what the workload manager offers now"
 
 
 class PayloadCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +60,16 @@ def lint_payload(draft: Draft, static: StaticCheck | None = None) -> PayloadChec
     static = StaticCheck() if static is None else static
     stages = _StageNotes()
     findings = list(_find_fault(draft, static, stages))
+    if not static.was_asked:
+        static.left_out.append(_NOT_ASKED)
     findings += static.findings
     findings += [_problem_finding(problem, draft.path, Severity.WARNING) for problem in stages.problems]
     findings += [_problem_finding(problem, draft.path, Severity.NOTE) for problem in static.notes]
     findings += [
-        _problem_finding(problem, draft.path, Severity.NOTE, ", as seen from this host") for problem in static.seen
+        _problem_finding(problem, draft.path, Severity.ERROR if problem.fatal else Severity.NOTE)
+        for problem in static.seen
     ]
-    return PayloadCheck(findings=findings, left_out=[*static.left_out, _ALWAYS_LEFT_OUT])
+    return PayloadCheck(findings=findings, left_out=static.left_out)
 
 
 class _StageNotes:
@@ -97,38 +101,39 @@ def _find_fault(draft: Draft, static: StaticCheck, stages: _StageNotes) -> Itera
                 static.left_out.append("tasks and jobs, because a function generates parts of the configuration")
                 return
             draft, _ = generate(draft, ())
-        _plan(resolve_draft(draft, progress=stages, static=static), static, stages)
+        try:
+            run = resolve_draft(draft, progress=stages, static=static)
+        except UnknownServiceError as error:
+            # The rest does not depend on it.
+            yield from _to_findings(error, draft.path)
+            draft, static.is_service_known = replace(draft, service=default_service(), service_origin=None), False
+            run = resolve_draft(draft, progress=stages, static=static)
+        yield from _find_run_faults(run, static, stages)
     except LeftOutError as error:
         static.left_out.append(error.message)
     except CodeRefusedError as error:
         place = f" ({error.origin})" if error.origin else ""
         static.left_out.append(f"tasks and jobs, which need code of {error.what}{place}; '--import' imports it")
-    except _UnreadableError as error:
-        static.left_out.append("tasks and jobs, because a file cannot be read")
-        yield from _to_findings(error.fault, draft.path, Severity.WARNING)
     except LongshoreError as error:
-        yield from _to_findings(error, draft.path, Severity.ERROR)
+        yield from _to_findings(error, draft.path)
 
 
-class _UnreadableError(Exception):
-    """A payload cannot be read; another machine may have it, such as one with LSST's packages."""
-
-    def __init__(self, fault: FilesError) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
+def _find_run_faults(run: ResolvedRun, static: StaticCheck, stages: _StageNotes) -> Iterator[Finding]:
+    """Yield what the workload manager has against any run, then what the first stage that fails reports."""
+    answered = find_answer_problems(run.context.probe)
+    yield from (_problem_finding(each, run.configuration.path, Severity.ERROR) for each in answered)
+    static.was_asked = run.context.probe is not None
+    if static.with_probe and not static.was_asked and static.is_service_known:
+        static.left_out.append(f"what '{run.configuration.service}' has, because it does not answer")
+    _plan(run, static, stages)
 
 
 def _plan(run: ResolvedRun, static: StaticCheck, progress: Progress) -> None:
     """Run the stages up to ``transform``; nothing is written."""
-    try:
-        if _is_script(run):
-            plan_script(run, progress)
-            return
-        acquired = acquire_run(run, progress)
-    except TableUnreadableError:
-        raise
-    except FilesError as error:
-        raise _UnreadableError(error) from error
+    if _is_script(run):
+        plan_script(run, progress)
+        return
+    acquired = acquire_run(run, progress)
     is_sample = bool(static.left_out)
     try:
         clustered = cluster_run(acquired)
@@ -149,20 +154,20 @@ def _is_script(run: ResolvedRun) -> bool:
     )
 
 
-def _to_findings(error: LongshoreError, path: Path, severity: Severity) -> Iterator[Finding]:
+def _to_findings(error: LongshoreError, path: Path) -> Iterator[Finding]:
     """Yield each part of an error as a finding."""
     for each in error.details or (error,):
         origin = each.origin or Origin(str(path))
-        yield Finding(message=each.message, origin=origin, hint=each.hint, severity=severity)
+        yield Finding(message=each.message, origin=origin, hint=each.hint, code=each.code)
 
 
-def _problem_finding(problem: Problem, path: Path, severity: Severity, restriction: str = "") -> Finding:
-    """Return a problem as a finding; a file that is missing here may be on another machine."""
+def _problem_finding(problem: Problem, path: Path, severity: Severity) -> Finding:
     return Finding(
-        message=problem.message + restriction,
+        message=problem.message,
         origin=problem.origin or Origin(str(path)),
         hint=problem.hint,
         severity=severity,
+        code=problem.code,
     )
 
 
@@ -174,16 +179,22 @@ _MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
 @hidden_secrets()
 def lint_file(
-    path: Path, overrides: Overrides | None = None, *, imports_code: bool = False, now: float | None = None
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    imports_code: bool = False,
+    with_probe: bool = False,
+    now: float | None = None,
 ) -> LintResult:
     """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``.
 
-    Code that only the file names is imported and called if `imports_code` is true. `now` is the time of the run, by
-    default that of the clock.
+    Code that only the file names is imported and called if `imports_code` is true. `with_probe` asks the workload
+    manager. `now` is the time of the run, by default that of the clock.
     """
     overrides = replace(overrides or Overrides(), imports_code=imports_code)
     with collection_paused():  # garbage collection would take a third of the time
-        return _hide_secrets(_lint_file(path, overrides, now=time.time() if now is None else now))
+        now = time.time() if now is None else now
+        return _hide_secrets(_lint_file(path, overrides, with_probe=with_probe, now=now))
 
 
 def _hide_secrets(linted: LintResult) -> LintResult:
@@ -200,7 +211,7 @@ def _hide_secrets(linted: LintResult) -> LintResult:
     return replace(linted, findings=tuple(findings), left_out=tuple(map(hide_read_secrets, linted.left_out)))
 
 
-def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:
+def _lint_file(path: Path, overrides: Overrides | None, *, with_probe: bool, now: float) -> LintResult:
     try:
         draft = _at_candidate(make_draft(read_layers(path, overrides, now=now)))
     except ConfigError as error:
@@ -217,7 +228,7 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
     left_out = [*find_unjudged_keys(draft)]
     if not draft.site_errors and not _is_of_machine(draft):
         wrong = any(each.severity is Severity.ERROR and each.path[:1] == ("site",) for each in found)
-        payload = lint_payload(draft, StaticCheck(is_site_valid=not wrong))
+        payload = lint_payload(draft, StaticCheck(with_probe=with_probe, is_site_valid=not wrong))
         found += _news(payload.findings, found)
         left_out += payload.left_out
     return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))

@@ -121,7 +121,7 @@ def read_tables(
             tables[needed.key] = parse_table(text, Origin(str(path)), needed.comment)
             read.append(path)
         else:
-            tables[needed.key] = _glob_table(configuration, needed, static)
+            tables[needed.key] = _glob_table(configuration, needed)
     return tables, read
 
 
@@ -133,7 +133,7 @@ def _read_text(configuration: Configuration, name: str, origin: Origin, static: 
     return path, decode_table(read_named_file(path, origin), str(path))
 
 
-def _glob_table(configuration: Configuration, needed: NeededFile, static: StaticCheck | None) -> Table:
+def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
     pattern = _expand_name(configuration, needed)
     wanted = glob_pattern(pattern)
     for folder in dict.fromkeys(("", str(configuration.path.parent))):
@@ -142,9 +142,6 @@ def _glob_table(configuration: Configuration, needed: NeededFile, static: Static
         paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
         if paths:
             return capture_values(pattern, paths, needed.origin)
-    if static is not None:
-        shown = quote_value(parts_text(pattern))
-        raise LeftOutError(f"the tasks by the files that match {shown}, and their jobs: no file does")
     return capture_values(pattern, (), needed.origin)
 
 
@@ -292,7 +289,9 @@ def _build_pipeline(
     pipeline = read_pipeline(node, tables, settings)
     missing = _find_missing(pipeline, folder)
     if static is not None:
-        static.seen.extend(Problem(message=each.message, hint=each.hint, origin=each.origin) for each in missing)
+        static.seen.extend(
+            Problem(message=each.message, hint=each.hint, origin=each.origin, code=each.code) for each in missing
+        )
         static.notes.extend((*map(_note_spread_output, pipeline.spread), *pipeline.doubts))
         if left_out := pipeline.tasks - len(pipeline.graph.dag):
             static.left_out.append(

@@ -29,8 +29,8 @@ PROBE_LIMIT_S: Final = 3.5
 """Seconds that a submission waits for the answer on a site."""
 _JOBS_LIMIT_S: Final = 1.5
 """Seconds that it then waits for an answer on its jobs."""
-SITE_JOBS_LIMIT_S: Final = 20.0
-"""Seconds that a command waits for that which only looks at a site."""
+SITE_LIMIT_S: Final = 30.0
+"""Seconds that a command waits for either that only looks at a site."""
 _ASK_AGAIN: Final = (
     "'longshore ping' with the same options, and the file as --config, shows what it answers. --no-probe submits all "
     "the same."

@@ -53,7 +53,7 @@ from longshore.plan.configuration import (
     read_original_site,
 )
 from longshore.plan.lint import StaticCheck, check_configuration, service_of_keys
-from longshore.plan.probe import note_unanswered_probe, probe
+from longshore.plan.probe import SITE_LIMIT_S, note_unanswered_probe, probe
 from longshore.progress import Progress, inform, warn
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits, job_ceilings
@@ -339,7 +339,7 @@ def resolve_draft(
     existing: ExistingRun | None = None,
     with_probe: bool = True,
 ) -> ResolvedRun:
-    """Resolve a run from its draft; with `static`, or without a probe, the service is not asked.
+    """Resolve a run from its draft; the service is not asked without a probe, or where `static` does not allow it.
 
     Raises `LongshoreError` if a value is wrong or the service cannot be used.
     """
@@ -361,7 +361,11 @@ def resolve_draft(
     # As BPS has it: a job that runs elsewhere must not take the path, or a variable in it, for one of its own place.
     configuration = configuration.with_values({"submitPath": str(paths.root)})
     context = service_context(configuration, service, paths, is_static=static is not None)
-    if with_probe and static is None:
+    if static is not None:
+        # This machine can be asked without anybody else.
+        if static.is_service_known and (static.with_probe or service.traits.runs_on_submit_host):
+            context = msgspec.structs.replace(context, probe=probe(service, context, limit_s=SITE_LIMIT_S))
+    elif with_probe:
         context = msgspec.structs.replace(context, probe=probe(service, context))
         if existing is None and configuration.has_service_of_bps:
             _refuse_unusable_default(configuration, context.probe)

@@ -204,7 +204,14 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
             log_folders=log_folders(named, graph, progress),
         )
         profiles.report_notes(progress)
-        started = check_jobs(named, workflow, progress, commands=payload.commands, has_one_path_per_file=True)
+        started = check_jobs(
+            named,
+            workflow,
+            progress,
+            commands=payload.commands,
+            directories=payload.graph.directories,
+            has_one_path_per_file=True,
+        )
     final = workflow.final or workflow.get(FINAL_LABEL)
     return RunPlan(
         run=run,

@@ -21,7 +21,7 @@ from longshore.graphs.graph_file import note_kept_graph, write_tasks
 from longshore.model.submission import SubmissionChecks
 from longshore.model.wording import count_noun
 from longshore.plan.acquire import AcquiredRun, acquire_run
-from longshore.plan.clustering import ClusteredRun, cluster_run
+from longshore.plan.clustering import ClusteredRun, cluster_run, find_algorithm
 from longshore.plan.probe import refuse_by_probe
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.plan.run_plan import RunPlan, graphs_to_save, plan_run, write_graphs_only
@@ -154,6 +154,8 @@ def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRe
     """Run the next stage."""
     match record:
         case ResolvedRun():
+            # A quantum graph may take hours.
+            find_algorithm(record.configuration)
             progress.stage("reading the payload")
             return acquire_run(record, progress)
         case AcquiredRun():
