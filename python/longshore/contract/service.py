@@ -582,6 +582,13 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Whether jobs with the attribute ``packing: pilot`` run in pilots.
     required_variables
         Environment variables that jobs always inherit, because programs of the workload manager need them.
+    environment_keys
+        Dotted key of a configuration per environment variable of the user by which the workload manager's own programs
+        choose an account, a partition and the like. Such a value wins over those of a site, and yields to the run's.
+    option_variables
+        Beginning of the names of all variables that are options of these programs; empty where there are none.
+    enclosing_variable
+        Variable that a job of the workload manager has: in a job, such variables are those of its submitter.
     final_job_survives_cancel
         Whether the final job of a cancelled run runs, unless the user skips it.
     unused_keys
@@ -600,6 +607,9 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     run_keys: tuple[str, ...] = ()
     user_hold_codes: frozenset[int] = frozenset()
     required_variables: frozenset[str] = frozenset()
+    environment_keys: Mapping[str, str] = msgspec.field(default_factory=dict)
+    option_variables: str = ""
+    enclosing_variable: str = ""
     final_job_survives_cancel: bool = True
     unused_keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     key_user: str = ""

@@ -27,7 +27,7 @@ from longshore.config.layers import (
     read_layers_without_file,
     schema_keys,
 )
-from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, make_layer, map_items, merge_over
+from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, make_layer, map_items, merge_over, nest
 from longshore.config.plugins import all_plugins, lacks_package
 from longshore.config.quantities import parse_bool
 from longshore.config.schemas import configuration_schema
@@ -49,6 +49,7 @@ from longshore.errors import CodeRefusedError, ConfigError, FilesError, Longshor
 from longshore.graphs.payload_files import is_lsst, locate_file, lsst_layer
 from longshore.model.values import YamlValue
 from longshore.model.wording import did_you_mean, name_all, quote_value
+from longshore.sites.inherited_environment import is_of_scheduler
 from longshore.sites.profile import ResolvedSiteProfile
 from longshore.sites.profile_files import SiteFolderKind, SitePath
 from longshore.sites.site import (
@@ -306,6 +307,10 @@ def make_draft(
             if base.node_at("bps_cmdline", "computeSite") is not None:
                 chosen["bps_cmdline"] = {"computeSite": name}
             draft = draft.with_top_layer(make_layer(chosen, "computed", LayerRank.COMMAND_LINE))
+    if not site_errors and any(map(is_of_scheduler, env)):
+        # Its errors are those of whatever needs it.
+        with suppress(LongshoreError):
+            draft = _add_environment(draft)
     if not site_errors:
         # A look does without them, or says itself what it needs.
         with _collect_errors(site_errors), suppress(CodeRefusedError):
@@ -377,6 +382,29 @@ def _collect_errors(site_errors: list[ConfigError]) -> Iterator[None]:
         yield
     except ConfigError as error:
         site_errors.append(error)
+
+
+def _add_environment(draft: Draft) -> Draft:
+    """Return the draft with what variables of the user choose for the programs of the workload manager."""
+    rank = LayerRank.ENVIRONMENT
+    layers: list[Layer] = []
+    for name, (key, value) in environment_choices(draft.load_service(), draft.env).items():
+        path = key.split(".")
+        known = draft.config.node_at(*path)
+        # A variable of Longshore itself is the nearer one.
+        if known is None or known.origin.layer != rank.label:
+            layers.append(Layer(f"${name}", rank, nest(Node(value, Origin(f"${name}", layer=rank.label)), path)))
+    return replace(draft, layers=draft.layers.with_layers(layers)).at_site(draft.site) if layers else draft
+
+
+def environment_choices(service: WmsService, env: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the key and the value of each variable that chooses something for the workload manager's own programs.
+
+    In a job of the workload manager they are those of whoever submitted that job, and choose nothing.
+    """
+    if env.get(service.traits.enclosing_variable):
+        return {}
+    return {name: (key, env[name]) for name, key in service.traits.environment_keys.items() if env.get(name)}
 
 
 def _add_backend_options(draft: Draft) -> Draft:

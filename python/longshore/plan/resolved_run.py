@@ -46,6 +46,7 @@ from longshore.plan.configuration import (
     Configuration,
     Draft,
     ResolvedConfiguration,
+    environment_choices,
     make_caller,
     make_draft,
     payload_identity,
@@ -354,7 +355,7 @@ def resolve_draft(
         *_backend_option_notes(configuration, service),
     ):
         progress.note(note)
-    for fact in _inheritance_notes(configuration, service):
+    for fact in (*_environment_notes(configuration, service), *_inheritance_notes(configuration, service)):
         # The environment is not the user's configuration, and a variable left out does no harm by itself.
         inform(progress, fact)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
@@ -499,6 +500,24 @@ def _inheritance_notes(configuration: Configuration, service: WmsService) -> lis
         return []
     what = f"jobs do not inherit {', '.join(names)}"
     return [f"{what}: the names look like secrets or are a scheduler's; 'inheritEnvironment' can name them"]
+
+
+def _environment_notes(configuration: Configuration, service: WmsService) -> Iterator[str]:
+    """Yield what variables for the workload manager's own programs choose, and which have no effect."""
+    traits, env = service.traits, configuration.env
+    chosen = environment_choices(service, env)
+    for name, (key, value) in chosen.items():
+        root, *below = key.split(".")
+        node = configuration.config.node_at(root, *below)
+        if node is not None and node.origin.file == f"${name}":
+            yield f"'{key}' is '{value}', by the variable {name}"
+    others = [name for name in env if traits.option_variables and name.startswith(traits.option_variables)]
+    if left := sorted(set(others) - chosen.keys()):
+        is_inside = bool(env.get(traits.enclosing_variable))
+        where = (
+            "this is a job, whose submitter set them" if is_inside else "keys of the configuration say what they ask"
+        )
+        yield f"{', '.join(left)} {'have' if left[1:] else 'has'} no effect: {where}"
 
 
 def _backend_option_notes(configuration: Configuration, service: WmsService) -> list[str]:

@@ -34,6 +34,11 @@ def is_excluded(name: str) -> bool:
     return bool(_SCHEDULERS.match(name.upper())) or is_secret(name)
 
 
+def is_of_scheduler(name: str) -> bool:
+    """Whether a variable belongs to a scheduler, by its name."""
+    return bool(_SCHEDULERS.match(name))
+
+
 def is_secret(name: str) -> bool:
     """Whether a name looks like a secret."""
     name = name.upper()

@@ -27,7 +27,15 @@ class LsfService(BatchService, BackendOptions):
     name: ClassVar[str] = SERVICE
     dialect: ClassVar[type[LsfDialect]] = LsfDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.variables.required
+        raw_option_keys=("directives", "bsub"),
+        environment_keys={
+            "LSB_DEFAULTPROJECT": "accountingGroup",
+            "LSB_DEFAULTQUEUE": "queue",
+            "LSB_DEFAULT_USERGROUP": "lsf.userGroup",
+        },
+        option_variables="LSB_DEFAULT",
+        enclosing_variable="LSB_JOBID",
+        required_variables=LsfDialect.variables.required,
     )
 
     def backend_options(self, text: str) -> Mapping[str, Any]:

@@ -116,6 +116,16 @@ class SlurmService(BatchService, LauncherLine, BackendOptions, LoadReporter):
     dialect: ClassVar[type[SlurmDialect]] = SlurmDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives", "sbatch"),
+        environment_keys={
+            "SBATCH_ACCOUNT": "accountingGroup",
+            "SBATCH_CONSTRAINT": "slurm.features",
+            "SBATCH_PARTITION": "queue",
+            "SBATCH_QOS": "slurm.qos",
+            "SBATCH_RESERVATION": "slurm.reserv",
+            "SBATCH_WCKEY": "slurm.wckey",
+        },
+        option_variables="SBATCH_",
+        enclosing_variable="SLURM_JOB_ID",
         required_variables=SlurmDialect.variables.required,
     )
 
