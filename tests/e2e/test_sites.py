@@ -7,12 +7,14 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
 import pytest
 from tests.command import Cli, CommandResult
 from tests.e2e.conftest import LeftBehind
+from tests.waiting import eventually
 from tests.workflows import Tasks, WriteRun
 
 from longshore.config.plugins import shipped_path
@@ -168,6 +170,31 @@ def test_no_more_run_at_once_than_the_site_allows(cli: Cli, write_run: WriteRun,
     assert end > begin
     assert first < last
     assert any("'limits.running' is 5" in note for note in ran.json["notes"])
+
+
+SHARED = "{service: local, resources: {cpus: 8, memory: 8 GiB}, limits: {perUser: {jobs: 1, cpus: 3}}}"
+
+
+def test_a_limit_over_all_runs_of_a_user_holds_across_runs(
+    cli: Cli, write_run: WriteRun, write_site: SiteWriter
+) -> None:
+    write_site("small", SHARED)
+    text = "runQuantumCommand: 'date +%s%N; sleep 0.4; date +%s%N'\n"
+    run = write_run(text, TWO).name
+    first = cli("submit", run, "--compute-site", "small", "--json")
+    second = done(cli, run, "--compute-site", "small")
+    eventually(lambda: cli("status", first.json["submit_dir"], "--json").json["state"] == "SUCCEEDED")
+    spans = sorted([int(word) for word in log(ran, f"{job}.1.log").split()] for ran in (first, second) for job in "ab")
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(spans)), "one after the other, whosever run"
+
+
+def test_a_job_that_never_fits_a_limit_over_all_runs_is_refused(
+    cli: Cli, write_run: WriteRun, write_site: SiteWriter
+) -> None:
+    write_site("small", SHARED)
+    ran = cli("submit", write_run("runQuantumCommand: 'true'\nrequestCpus: 4\n").name, "--compute-site", "small")
+    assert ran.returncode == PREPARATION, ran.stderr
+    assert "asks for 4 by 'requestCpus'; 'limits.perUser.cpus' of the site 'small' is 3" in ran.stderr
 
 
 # ---------------------------------------------------------------------------------------------------- what jobs inherit

@@ -10,8 +10,10 @@ from textwrap import dedent
 import pytest
 
 from longshore.errors import LongshoreError
-from longshore.plan.stages import Stage, run_stages
-from longshore.progress import QuietProgress
+from longshore.plan.run_plan import RunPlan
+from longshore.plan.site_choice import resolve_at_chosen_site
+from longshore.plan.stages import Stage, advance_run, run_stages
+from longshore.progress import QuietProgress, RecordingProgress
 
 SITE = """
     wmsServiceClass: {service}
@@ -327,4 +329,39 @@ def test_a_line_of_the_user_wins_over_a_key_of_the_site(tmp_path: Path) -> None:
         'directives: ["--nodes=2", "--mem-per-cpu=100"]\n',
         "utf-8",
     )
+    run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+
+
+@pytest.mark.parametrize(
+    ("service", "more", "taken", "note"),
+    [
+        ("slurm", 'directives: ["-n 3"]', "campus.perUser.jobs:1, campus.perUser.cpus:3", ""),
+        ("slurm", "concurrencyLimit: db", "db, campus.perUser.jobs:1, campus.perUser.cpus:1", ""),
+        ("slurm", "slurm: {exclusive: true}", "campus.perUser.jobs:1, campus.perUser.cpus:4", ""),
+        ("slurm", "slurm: {mode: native}", None, "has no effect: with 'mode: native', Slurm gets all jobs"),
+    ],
+)
+def test_a_job_takes_what_it_asks_for_of_the_limits_over_all_runs(
+    service: str, more: str, taken: str | None, note: str
+) -> None:
+    Path("sites").mkdir()
+    Path("sites/campus.yaml").write_text(
+        f"service: {service}\nlimits: {{perUser: {{jobs: 9, cpus: 4}}}}\npartitions: [{{name: a, cpus: 4}}]\n", "utf-8"
+    )
+    Path("run.yaml").write_text(
+        f'computeSite: campus\nsitePath: sites\nwfformat: graph.json\nrunQuantumCommand: "true"\n{more}\n', "utf-8"
+    )
+    progress = RecordingProgress(QuietProgress())
+    run = resolve_at_chosen_site(Path("run.yaml"), now=0.0, progress=progress, with_probe=False)
+    plan = advance_run(run, RunPlan, progress)
+    assert next(iter(plan.workflow)).settings.attributes.get("concurrencyLimit") == taken
+    assert note in "\n".join(progress.notes)
+    limits = plan.run.context.settings["concurrency_limits"]
+    assert limits["campus.perUser.jobs"] == 9
+    with pytest.raises(LongshoreError, match=r"by 'requestCpus'; 'limits\.perUser\.cpus' of the site 'campus' is 4"):
+        prepare_with("requestCpus: 5")
+
+
+def prepare_with(more: str) -> None:
+    Path("run.yaml").write_text(f"{Path('run.yaml').read_text('utf-8')}{more}\n", "utf-8")
     run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())

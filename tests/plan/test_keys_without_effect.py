@@ -165,6 +165,7 @@ SITE: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
     "limits.arraySize": (5, {}),
     "limits.submitRate": ("5/min", {}),
     "limits.pollFloor": (90, {}),
+    "limits.perUser": ({"jobs": 5}, {}),
     "resources": ({"cpus": 3}, {}),
     "partitions": ([{"name": "other"}], {}),
     "qos": ("fast", {}),

@@ -19,6 +19,7 @@ from longshore.sites.limits import (
     lower_to_limits,
     parse_rate,
     read_limits,
+    user_maximums,
 )
 
 
@@ -28,7 +29,8 @@ def limits(text: str, name: str = "site.yaml") -> SiteLimits:
 
 def test_every_limit_is_read() -> None:
     text = "{cpus: 4, memory: 1 GiB, walltime: '1:00', queued: 9, running: 8, arraySize: 7, submitRate: 30/min"
-    amounts = {name: limit.amount for name, limit in limits(f"{text}, pollFloor: 1m}}").items()}
+    text += ", perUser: {jobs: 500, cpus: 2000}, pollFloor: 1m}"
+    amounts = {name: limit.amount for name, limit in limits(text).items()}
     assert amounts == {
         "cpus": 4,
         "memory": 1024 * MIB,
@@ -37,6 +39,8 @@ def test_every_limit_is_read() -> None:
         "running": 8,
         "arraySize": 7,
         "submitRate": 0.5,
+        "perUser.jobs": 500,
+        "perUser.cpus": 2000,
         "pollFloor": 60,
     }
 
@@ -49,11 +53,23 @@ def test_every_limit_is_read() -> None:
         ("{memory: lots}", "'limits.memory' must be an amount"),
         ("{submitRate: often}", "'limits.submitRate' must be a number of submissions"),
         ("[1]", "'limits' must be a map"),
+        ("{perUser: {memory: 1}}", "unknown limit 'perUser.memory'"),
+        ("{perUser: {jobs: 0}}", "'limits.perUser.jobs' must be a whole number of at least 1"),
+        ("{perUser: 3}", "'limits.perUser' must be a map, not '3'"),
     ],
 )
 def test_invalid_limit_is_reported(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         limits(text)
+
+
+def test_a_user_lowers_a_limit_over_all_runs_and_cannot_raise_it() -> None:
+    held, notes = lower_limits(
+        limits("{perUser: {jobs: 5, cpus: 9}}"), limits("{perUser: {jobs: 3, cpus: 99}}", "run.yaml"), "campus"
+    )
+    assert user_maximums(held, "a site") == {"a_site.perUser.jobs": 3, "a_site.perUser.cpus": 9}
+    assert len(notes) == 1
+    assert "'limits.perUser.cpus' is 99 (run.yaml:" in notes[0]
 
 
 @pytest.mark.parametrize(

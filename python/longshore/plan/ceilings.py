@@ -7,7 +7,7 @@ submits beside them. The words that are to blame are found by leaving each out.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -16,18 +16,22 @@ from longshore.config.profile import CONTAINER, DIRECTIVES_KEY, gather_service_s
 from longshore.config.templates import Template
 from longshore.contract.capabilities import AllocationReader, OwnJob
 from longshore.contract.service import Problem
-from longshore.errors import ConfigError, Origin
+from longshore.errors import Origin
 from longshore.model.values import YamlValue
 from longshore.model.wording import count_noun
-from longshore.model.workflow import Allocation, Job, JobSettings, Request, Workflow, total_request
-from longshore.plan.profiles import service_keys
+from longshore.model.workflow import Allocation, Job, JobSettings, Workflow
+from longshore.plan.profiles import service_keys, total_asked
 from longshore.plan.resolved_run import ResolvedRun
 from longshore.sites.limits import SiteLimit, SiteLimits, exceeded_limits
-from longshore.sites.requests import PartitionRow, at_site, choose_partition, find_node_size
 
 _RESOURCES: Final = "requestResources"
 _HINT: Final = "Ask for less, or choose another site."
-_PILOT_KEYS: Final = {"cpus": ("cpus", "nodes"), "memory": ("memory", "nodes"), "walltime": ("walltime",)}
+_PILOT_KEYS: Final = {
+    "cpus": ("cpus", "nodes"),
+    "perUser.cpus": ("cpus", "nodes"),
+    "memory": ("memory", "nodes"),
+    "walltime": ("walltime",),
+}
 """Keys of a map that describe a job of a service, per limit."""
 
 
@@ -47,7 +51,7 @@ def _exceeded_by_job(run: ResolvedRun, job: Job, site: str, limits: SiteLimits) 
     components: Sequence[Allocation] = (Allocation.of_request(job.settings.request),)
     if isinstance(service, AllocationReader):
         components = service.allocations(job.settings, executor)
-    for name, key, asked, limit in exceeded_limits(_total(run, components), limits):
+    for name, key, asked, limit in exceeded_limits(total_asked(run, components), limits):
         path = "" if key in written else _find_cause(run, job.settings, name, limit)
         source = key if key in written else _key(run, path, _RESOURCES if job.settings.request.resources else "")
         yield Problem(
@@ -64,24 +68,10 @@ def _limit_text(name: str, limit: SiteLimit, site: str) -> str:
     return f"'limits.{name}' of the site '{site}' is {limit.written} ({limit.origin})"
 
 
-def _total(run: ResolvedRun, components: Sequence[Allocation]) -> Request:
-    """Return what components have together, on the nodes that they may get."""
-    settings = run.context.settings.get("executor", {})
-    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
-    probe = run.context.probe
-    try:
-        row = choose_partition(rows, components[0])
-    except ConfigError:
-        row = None
-    asked = at_site(components[0], settings, row)
-    node = find_node_size(asked, rows, probe.inventory if probe else None, probe.capacity if probe else None)
-    return total_request(components, node)
-
-
 def _describe(components: Sequence[Allocation], name: str, asked: str) -> str:
     """Return an amount in words, with the reason where it is that of whole nodes."""
     whole = [each for each in components if each.whole_nodes]
-    if name != "cpus" or not whole or not asked.isdecimal():
+    if not name.endswith("cpus") or not whole or not asked.isdecimal():
         return asked
     nodes = max(each.most_nodes or each.nodes or 1 for each in whole)
     return f"{'a whole node' if nodes == 1 else f'{nodes} whole nodes'} of {count_noun(int(asked), 'processor')}"
@@ -105,7 +95,7 @@ def _find_cause(run: ResolvedRun, settings: JobSettings, name: str, limit: SiteL
         components = tuple(service.allocations(changed, executor))
         # Of settings that are invalid, a service counts the request.
         is_known = is_plain_enough or components != plain
-        return not is_known or any(exceeded_limits(_total(run, components), {name: limit}))
+        return not is_known or any(exceeded_limits(total_asked(run, components), {name: limit}))
 
     config = run.configuration.config
     of_site = map_items(
@@ -182,7 +172,7 @@ def _as_written(_key: str, text: str, origin: Origin) -> Template:
 def _exceeded_by_service(run: ResolvedRun, service: AllocationReader, limits: SiteLimits) -> Iterator[Problem]:
     settings = run.context.settings.get("executor", {})
     for own in service.own_jobs(settings):
-        for name, _, asked, limit in exceeded_limits(_total(run, own.components), limits):
+        for name, _, asked, limit in exceeded_limits(total_asked(run, own.components), limits):
             path = _find_own_cause(run, service, own, name, limit)
             yield Problem(
                 message=f"{own.name} asks for {_describe(own.components, name, asked)} by "
@@ -201,7 +191,7 @@ def _find_own_cause(run: ResolvedRun, service: AllocationReader, own: OwnJob, na
     def exceeds(changed: Mapping[str, Any]) -> bool:
         jobs = service.own_jobs({**settings, **changed})
         components = next((each.components for each in jobs if each.section == own.section), None)
-        return components is None or any(exceeded_limits(_total(run, components), {name: limit}))
+        return components is None or any(exceeded_limits(total_asked(run, components), {name: limit}))
 
     service_map: Mapping[str, YamlValue] = settings.get(map_key) or {}
     described = service_map.get(section)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -15,13 +15,14 @@ from longshore.config.merge import DEFAULT_LAYERS, Node, map_items
 from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
 from longshore.config.service_lookup import short_name
 from longshore.config.staging import read_staging
-from longshore.contract.capabilities import AllocationReader, launcher_line
+from longshore.contract.capabilities import AllocationReader, Amendable, launcher_line
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Problem, WmsService
 from longshore.engine.policy.retry import lowered_first_memory
 from longshore.errors import ConfigError
 from longshore.graphs.declarations import PER_JOB
 from longshore.model.tasks import ClusteredGraph, ClusterMember, Composition
-from longshore.model.workflow import MIB, Allocation, JobSettings, StagingRules, Workflow
+from longshore.model.workflow import MIB, Allocation, JobSettings, Request, StagingRules, Workflow, total_request
 from longshore.plan.configuration import (
     CONVERT_FROM,
     Configuration,
@@ -32,10 +33,10 @@ from longshore.plan.jobs import compile_profiles, lower_to_capacity
 from longshore.plan.resolved_run import ResolvedRun, refuse_late_functions, service_context
 from longshore.progress import Progress
 from longshore.rundir.histories import read_history
-from longshore.sites.limits import EXECUTOR_FIELDS, executor_limits, lower_to_limits
+from longshore.sites.limits import EXECUTOR_FIELDS, PER_USER, executor_limits, lower_to_limits, user_limit
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.profile import launch_line, setup_lines, site_description
-from longshore.sites.requests import convert_to_local
+from longshore.sites.requests import PartitionRow, at_site, choose_partition, convert_to_local, find_node_size
 
 LAUNCH_KEYS: Final = ("launcher", CONTAINER)
 """Keys of a service's own map that determine how commands of a label are started."""
@@ -144,8 +145,29 @@ class ProfileCompiler:
             rules = msgspec.structs.replace(settings.rules, resume_tasks=False, staging=staging)
             settings = msgspec.structs.replace(settings, rules=rules)
         self.notes |= dict.fromkeys([*capacity_notes, *limit_notes])
+        settings = self._count_for_user(settings)
         launcher = self._launcher(profiles[0]) if self._service_keys else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _count_for_user(self, settings: JobSettings) -> JobSettings:
+        """Return settings with what the jobs take of the limits over all runs of a user, if an engine keeps these."""
+        run = self._run
+        amounts = {"perUser.jobs": 1, "perUser.cpus": settings.request.cpus}
+        limits = run.configuration.resolved_site.limits
+        names = [name for name in amounts if name in limits]
+        if not names or not isinstance(run.service, ExecutorOwner):
+            # Where no service has an engine, lint tells that the limits have no effect.
+            return settings
+        if isinstance(run.service, Amendable) and (why := run.service.why_not_reused(run.context)):
+            self.notes[f"'limits.{PER_USER}' of the site '{run.configuration.site}' has no effect: {why}"] = None
+            return settings
+        if isinstance(run.service, AllocationReader):
+            components = run.service.allocations(settings, run.context.settings.get("executor", {}))
+            amounts["perUser.cpus"] = total_asked(run, components).cpus
+        taken = [f"{user_limit(run.configuration.site, name)}:{amounts[name]}" for name in names]
+        own = str(settings.attributes.get("concurrencyLimit") or "")
+        attributes = {**settings.attributes, "concurrencyLimit": ", ".join(filter(None, (own, *taken)))}
+        return msgspec.structs.replace(settings, attributes=attributes)
 
     def _staging(self, configuration: Configuration) -> StagingRules | None:
         """Return how the site stages files; raises `ConfigError` if its settings are wrong."""
@@ -239,6 +261,20 @@ class ProfileCompiler:
             self.notes[note] = None
             modules = []
         return setup_lines(site.name, lines, modules)
+
+
+def total_asked(run: ResolvedRun, components: Sequence[Allocation]) -> Request:
+    """Return what components have together, on the nodes that they may get."""
+    settings = run.context.settings.get("executor", {})
+    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
+    probe = run.context.probe
+    try:
+        row = choose_partition(rows, components[0])
+    except ConfigError:
+        row = None
+    asked = at_site(components[0], settings, row)
+    node = find_node_size(asked, rows, probe.inventory if probe else None, probe.capacity if probe else None)
+    return total_request(components, node)
 
 
 def service_keys(service: WmsService) -> ServiceKeys | None:

@@ -35,6 +35,7 @@ from longshore.config.schema import Finding, Severity
 from longshore.config.search import Config
 from longshore.config.service_lookup import default_service, default_site, short_name
 from longshore.contract.capabilities import BackendOptions
+from longshore.contract.executor import ExecutorOwner
 from longshore.contract.service import Context, PingReport, RunPaths, Site, WmsService
 from longshore.errors import ConfigError, FilesError, Origin, ServiceError, SubmissionRefusedError
 from longshore.model.file_identity import FileIdentity, FolderLinks
@@ -57,7 +58,7 @@ from longshore.plan.lint import StaticCheck, check_configuration, service_of_key
 from longshore.plan.probe import SITE_LIMIT_S, note_unanswered_probe, probe
 from longshore.progress import Progress, inform, warn
 from longshore.sites.inherited_environment import select_inherited
-from longshore.sites.limits import executor_limits, job_ceilings
+from longshore.sites.limits import executor_limits, job_ceilings, user_maximums
 from longshore.sites.pilots import read_pilot
 from longshore.sites.profile import executor_settings, site_description
 from longshore.sites.requests import SINGLE
@@ -586,6 +587,7 @@ def service_settings(
         "fast_failure_s": read_value(configuration, "fastFailureTime", parse_walltime, 10.0),
         "umask": site.umask,
         "concurrency_limits": _read_concurrency_limits(configuration, "concurrencyLimits")
+        | (user_maximums(site.limits, configuration.site) if isinstance(service, ExecutorOwner) else {})
         | ({SINGLE: 1} if read_original_site(configuration) else {}),
         "max_jobs": _read_concurrency_limits(configuration, "maxJobs"),
         "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),

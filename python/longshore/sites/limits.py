@@ -27,6 +27,10 @@ class SiteLimit(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
+PER_USER: Final = "perUser"
+"""Section of the limits that count over all runs of a user."""
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]")
+"""Signs that no name of a concurrency limit has."""
 SiteLimits = dict[str, SiteLimit]
 """Limit per key of ``limits``."""
 
@@ -36,6 +40,7 @@ _REQUESTED: Final = {
     "cpus": ("requestCpus", "cpus"),
     "memory": ("requestMemory", "memory_b"),
     "walltime": ("requestWalltime", "walltime_s"),
+    "perUser.cpus": ("requestCpus", "cpus"),
 }
 """Configuration key and field of the request, per limit of one job."""
 
@@ -50,7 +55,7 @@ def read_limits(node: Node | None) -> SiteLimits:
     if not isinstance(node.value, dict):
         raise ConfigError(f"'limits' must be a map, not {quote_value(node.value)}", origin=node.origin)
     found: SiteLimits = {}
-    for name, item in node.value.items():
+    for name, item in _flat_items(node.value):
         read = _READERS.get(name)
         if read is None:
             raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=name_all(_READERS))
@@ -58,6 +63,21 @@ def read_limits(node: Node | None) -> SiteLimits:
             amount = float(read(plain_value(item), f"limits.{name}", item.origin))
             found[name] = SiteLimit(amount=amount, written=item.text, origin=item.origin)
     return found
+
+
+def _flat_items(items: Mapping[str, Node]) -> Iterator[tuple[str, Node]]:
+    """Yield the limits of a map, those over all runs of a user with their section: ``perUser.jobs``."""
+    for name, item in items.items():
+        if name != PER_USER:
+            yield name, item
+        elif isinstance(item.value, dict):
+            yield from ((f"{PER_USER}.{each}", below) for each, below in item.value.items())
+        elif item.value is not None:
+            raise ConfigError(
+                f"'limits.{PER_USER}' must be a map, not {quote_value(plain_value(item))}",
+                origin=item.origin,
+                hint=f"For example '{PER_USER}: {{jobs: 500, cpus: 2000}}'.",
+            )
 
 
 def parse_rate(value: YamlValue, key: str, origin: Origin | None = None) -> float:
@@ -90,6 +110,8 @@ _READERS: Final[dict[str, Callable[[YamlValue, str, Origin | None], float]]] = {
     "arraySize": read_positive_count,
     "submitRate": parse_rate,
     "pollFloor": parse_walltime,
+    "perUser.jobs": read_positive_count,
+    "perUser.cpus": read_positive_count,
 }
 
 
@@ -110,6 +132,18 @@ def executor_limits(limits: SiteLimits) -> dict[str, float]:
         for name, field in EXECUTOR_FIELDS.items()
         if name in limits
     }
+
+
+def user_maximums(limits: SiteLimits, site: str) -> dict[str, int]:
+    """Return the maximum of each concurrency limit by which engines keep the limits over all runs of a user."""
+    return {
+        user_limit(site, name): int(limit.amount) for name, limit in limits.items() if name.startswith(f"{PER_USER}.")
+    }
+
+
+def user_limit(site: str, name: str) -> str:
+    """Return the name of the concurrency limit for a limit of a site, such as ``perUser.jobs``."""
+    return f"{_NO_NAME.sub('_', site)}.{name}"
 
 
 def job_ceilings(limits: SiteLimits) -> dict[str, float]:
@@ -203,7 +237,7 @@ def _with_unit(name: str, amount: float) -> str:
         return "all memory of a node"
     if name == "memory":
         return f"{amount / MIB:.0f} MiB"
-    if name == "cpus" and amount == WHOLE_NODE_CPUS:
+    if amount == WHOLE_NODE_CPUS:
         return "all processors of its nodes"
     if amount == math.inf:
         return "no time limit"

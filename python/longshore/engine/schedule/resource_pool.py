@@ -198,7 +198,9 @@ class ConcurrencyLimits:
             if id(profile.attributes) not in amounts_by_attributes:
                 category = {f"{_CATEGORY}{profile.category}": 1} if profile.category else {}
                 amounts_by_attributes[id(profile.attributes)] = {**profile.concurrency, **category}
-        self.limit_amounts = [amounts_by_attributes[id(profile.attributes)] for profile in profiles]
+        self.limit_amounts = [
+            _with_own_cpus(profile, amounts_by_attributes[id(profile.attributes)]) for profile in profiles
+        ]
         named = {name for amounts in amounts_by_attributes.values() for name in amounts}
         self.limits = Pool({name: most for name, most in settings.concurrency_limits.items() if name in named})
         categories = {f"{_CATEGORY}{name}": most for name, most in settings.max_jobs.items()}
@@ -224,3 +226,13 @@ class ConcurrencyLimits:
         if 0 < taken < most:
             return f"this run takes {taken} of {limit}, and your other runs take the rest"
         return f"{'this run takes' if taken else 'your other runs take'} all of {limit}"
+
+
+_USER_CPUS: Final = ".perUser.cpus"
+"""End of the name of the limit by which the processors of all of a user's runs at a site are counted."""
+
+
+def _with_own_cpus(profile: JobSettings, amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the amounts of a profile, with the processors of its own request where these are more: jobs may differ."""
+    lacking = [name for name, amount in amounts.items() if name.endswith(_USER_CPUS) and amount < profile.request.cpus]
+    return {**amounts, **dict.fromkeys(lacking, profile.request.cpus)} if lacking else amounts

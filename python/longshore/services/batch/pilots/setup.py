@@ -142,7 +142,8 @@ def pilot_settings(settings: Mapping[str, Any]) -> PilotSettings:
     written, ceilings = settings.get("pilot", {}), settings.get("ceilings") or {}
     pilot = msgspec.convert({**written, **ended}, PilotSettings)
     # The ceilings are those of all its nodes together.
-    cpus = min(pilot.cpus, max(1, int(ceilings.get("cpus", pilot.cpus * pilot.nodes)) // pilot.nodes))
+    of_site = [int(ceilings[name]) for name in ("cpus", "perUser.cpus") if name in ceilings]
+    cpus = min(pilot.cpus, max(1, min(of_site, default=pilot.cpus * pilot.nodes) // pilot.nodes))
     pilot = pilot if "cpus" in written else msgspec.structs.replace(pilot, cpus=cpus)
     memory_b = pilot.cpus * MEMORY_PER_CPU_B
     if (most := ceilings.get("memory")) is not None:
@@ -151,7 +152,14 @@ def pilot_settings(settings: Mapping[str, Any]) -> PilotSettings:
         "memory_b": memory_b,
         "walltime_s": min(pilot.walltime_s, ceilings.get("walltime", math.inf)),
     }
-    return msgspec.structs.replace(pilot, **{key: value for key, value in lower.items() if key not in written})
+    pilot = msgspec.structs.replace(pilot, **{key: value for key, value in lower.items() if key not in written})
+    # All that are requested at once keep to the ceiling of the user.
+    most = (
+        int(ceilings.get("perUser.cpus", math.inf) // (pilot.cpus * pilot.nodes))
+        if "perUser.cpus" in ceilings
+        else None
+    )
+    return pilot if most is None else msgspec.structs.replace(pilot, count=max(1, min(pilot.count, most)))
 
 
 def pilots_executor(
