@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.progress_notes import ProgressNotes
 from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.service import Context, PingReport, Problem
+from longshore.errors import ServiceError
 from longshore.model.tasks import Dag
 from longshore.model.workflow import (
     MIB,
@@ -20,6 +24,8 @@ from longshore.model.workflow import (
     SuccessIf,
     Workflow,
 )
+from longshore.plan.lint_file import lint_file
+from longshore.plan.submission import submit
 from longshore.services.htcondor.check import KEY_EFFECTS, REFUSED_KEYS, check
 from longshore.services.htcondor.render.settings import (
     DAGMAN_SETTINGS,
@@ -135,7 +141,10 @@ def test_a_request_larger_than_any_machine_is_refused() -> None:
     ("probe", "why"),
     [
         (None, ""),
-        (PingReport(service="htcondor", ok=False, message="no schedd"), "the pool does not answer"),
+        (
+            PingReport(service="htcondor", ok=False, message="no schedd."),
+            "what the machines of the pool have is not known (no schedd)",
+        ),
         (PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8}), "no machine of the pool says"),
         (PingReport(service="htcondor", ok=True, message="", capacity={"memory": 16 * GIB}), ""),
     ],
@@ -271,3 +280,25 @@ def test_settings_of_a_job_hold_for_its_kind_alone() -> None:
 def test_numbers_of_the_run_hold_unless_the_services_own_map_has_others() -> None:
     ctx = context({"htcondor": {"maxJobs": {"heavy": 2}}}, max_jobs={"heavy": 9, "light work": 3})
     assert max_jobs(ctx) == {"heavy": 2, "light_work": 3}
+
+
+def test_without_bindings_a_run_is_refused_before_its_graph_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "htcondor2", None)
+    (tmp_path / "condor_config").touch()
+    monkeypatch.setenv("CONDOR_CONFIG", str(tmp_path / "condor_config"))
+    (tmp_path / "DRP.yaml").write_text("description: x\ntasks: {isr: {class: lsst.ip.isr.IsrTask}}\n", "utf-8")
+    (tmp_path / "run.yaml").write_text(
+        "wmsServiceClass: lsst.ctrl.bps.htcondor.HTCondorService\npipelineYaml: DRP.yaml\nbutlerConfig: repo\n"
+        f"inCollection: c\nmemoryMultiplier: 2\ncreateQuantumGraph: 'touch {tmp_path}/made'\n",
+        "utf-8",
+    )
+    said = ProgressNotes()
+    with pytest.raises(ServiceError, match="needs HTCondor's Python bindings") as caught:
+        submit(tmp_path / "run.yaml", progress=said)
+    assert caught.value.exit_status == 4
+    assert lint_file(tmp_path / "run.yaml", with_probe=True).exit_status() == 4
+    assert not (tmp_path / "made").exists()
+    assert not any("pool" in note for note in said.notes)

@@ -260,6 +260,7 @@ def _find_pilot_problems(
 
 def _describe_version(controller: str, programs: str | None, why: str) -> str:
     """Return the version of the controller, and that of the local programs when it differs."""
+    controller = controller or "unknown"
     if not programs:
         return f"{controller}, of the programs here unknown: {why}"
     return controller if programs == controller else f"{controller}, of the programs here {programs}"
