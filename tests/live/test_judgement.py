@@ -23,9 +23,9 @@ def test_all_judge_profiles_alike(
     pairs = [found for pair in combinations(FAULTS.values(), 2) if (found := join(*pair)) is not None]
     wrong = {}
     for fault in (*FAULTS.values(), *Random(0).sample(pairs, _PAIRS)):
-        found = judge_all(tmp_path, fault.profile)
-        if set(found.values()) != {fault.status}:
-            wrong[str(fault.profile)] = (fault.status, found)
+        judged = judge_all(tmp_path, fault.profile)
+        if set(judged.values()) != {fault.status}:
+            wrong[str(fault.profile)] = (fault.status, judged)
     assert wrong == {}
 
 

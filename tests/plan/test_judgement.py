@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 from tests.plan.judges import FAULTS, Fault, join, judge_all, write_programs
-from tests.services.slurm.test_ping import ANSWERS
+from tests.services.slurm.recorded import ANSWERS
 
 ENFORCED = f"{ANSWERS['scontrol show config']}AccountingStorageEnforce = associations,limits,qos\n"
 PAIRS = [found for pair in combinations(FAULTS.values(), 2) if (found := join(*pair)) is not None]

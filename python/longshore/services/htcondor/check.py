@@ -438,12 +438,9 @@ def _growth_problems(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
         return
     more = len(labels) - 1
     others = f" and of {more} other label{'s'[: more > 1]}" if more else ""
-    unknown = "no machine of the pool says how much memory it has"
-    why = (
-        unknown
-        if ctx.probe.ok
-        else f"what the machines of the pool have is not known ({ctx.probe.message.rstrip('.')})"
-    )
+    why = "no machine of the pool says how much memory it has"
+    if not ctx.probe.ok:
+        why = f"what the machines of the pool have is not known ({ctx.probe.message.rstrip('.')})"
     yield Problem(
         message=f"the memory of '{labels[0]}'{others} grows without a limit: there is no 'memoryLimit', and {why}. A "
         "job that asks for more than any machine has waits for ever",
