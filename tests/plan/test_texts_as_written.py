@@ -14,9 +14,16 @@ from tests.depth import examples
 from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides
+from longshore.config.profile import ServiceKeys, compile_profile
+from longshore.config.schemas import configuration_schema
 from longshore.errors import LongshoreError
+from longshore.model.file_identity import FileIdentity
 from longshore.model.workflow import Job
+from longshore.plan.configuration import read_draft_without_code
+from longshore.plan.fingerprint import configuration_values, find_changed_values
+from longshore.plan.lint import lint_configuration
 from longshore.plan.lint_file import lint_file
+from longshore.plan.pipeline_files import read_pipeline_file
 from longshore.plan.resolved_run import resolve_run
 from longshore.plan.run_plan import RunPlan
 from longshore.plan.stages import advance_run
@@ -276,3 +283,78 @@ pipetask: {007: {requestMemory: 20}}
     assert list(found) == ["007", "no", "1e3"]
     assert found["007"].outputs == ("1.10",)
     assert found["007"].settings.request.memory_b == 20 * 2**20
+
+
+SLURM = """
+wmsServiceClass: slurm
+computeSite: here
+queue: 007
+accountingGroup: 1e3
+site: {here: {service: slurm, modules: [3.10, gcc], umask: 0027, slurm: {qos: 010}}}
+requestMemory: 10
+slurm: {features: [1.10, no], exclusive: no, nodeCount: 2, sbatch: ["--x=%s", 1_0]}
+pipeline: {tasks: {a: {command: "true"}}}
+"""
+
+
+def test_settings_of_sites_and_services_are_texts_but_where_their_schema_has_numbers() -> None:
+    Path("run.yaml").write_text(SLURM, "utf-8")
+    draft = read_draft_without_code(Path("run.yaml"))
+    assert draft.site_errors == ()
+    settings = draft.resolved_site.settings
+    assert settings["modules"] == ["3.10", "gcc"]
+    assert settings["slurm"]["qos"] == "010"
+    assert settings["umask"] == "0027"
+    keys = ServiceKeys(map="slurm", schema=configuration_schema)
+    profile = compile_profile(draft.config, "a", draft.scope(curr_pipetask="a"), service_keys=keys)
+    assert profile.settings.attributes["queue"] == "007"
+    assert profile.settings.attributes["accountingGroup"] == "1e3"
+    assert profile.settings.service_settings == {
+        "qos": "010",
+        "features": ["1.10", "no"],
+        "exclusive": False,
+        "nodeCount": 2,
+        "sbatch": ["--x=%s", "1_0"],
+    }
+
+
+def test_a_changed_spelling_is_a_change() -> None:
+    text = "v: %s\nrequestMemory: %s\npipeline: {tasks: {a: {command: 'echo {v}'}}}\n"
+    values = []
+    for version, memory in (("1.10", "1_0"), ("1.1", "1_0"), ("'1.1'", "1_0")):
+        Path("run.yaml").write_text(text % (version, memory), "utf-8")
+        values.append(configuration_values(read_draft_without_code(Path("run.yaml"))))
+    changes = [change.message for change in find_changed_values(values[0], values[1], same_version=True)]
+    assert changes == ["'v' is '1.1' now, and was '1.10'"]
+    assert [*find_changed_values(values[1], values[2], same_version=True)] == []
+
+
+BPS = """
+wmsServiceClass: lsst.ctrl.bps.htcondor.HTCondorService
+computeSite: x
+site: {x: {}}
+includeConfigs: more.yaml
+pipelineYaml: tasks.yaml
+version: 1.10
+old: 010
+word: no
+time: 1:30
+quoted: '1.10'
+requestMemory: 10
+"""
+TASKS = "dimensions: {v: [1.10, 010, 1.9]}\ntasks: {a: {dimensions: [v], command: 'echo {v}'}}\n"
+
+
+def test_a_run_of_bps_keeps_the_values_of_bps_in_all_its_files_and_warns_once_of_each() -> None:
+    Path("run.yaml").write_text(BPS, "utf-8")
+    Path("more.yaml").write_text("count: 123_456\nproject: 0x1F\nmemory: 1_000 # a variable\n", "utf-8")
+    Path("tasks.yaml").write_text(TASKS, "utf-8")
+    draft = read_draft_without_code(Path("run.yaml"), Overrides(sets=("given=2.50",)))
+    names = ("version", "old", "word", "time", "quoted", "count", "project", "given")
+    assert [draft.text(name) for name in names] == ["1.1", "8", "False", "90", "1.10", "123456", "31", "2.5"]
+    pipeline, _ = read_pipeline_file(draft, "pipelineYaml", FileIdentity())
+    assert [task.data_id["v"] for task in pipeline.graph.dag.nodes] == [1.1, 1.9, 8]
+    found = [each for each in lint_configuration(draft) if "as BPS reads it" in each.message]
+    words = [each.message.partition(" ")[0].strip("'") for each in found]
+    assert sorted(words) == sorted(["1.10", "010", "no", "1:30", "123_456", "0x1F", "1_000", "2.50", "1.10", "010"])
+    assert len({(each.origin, each.message) for each in found}) == len(found)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from longshore.config.command_lines import CommandTemplate, read_command_template
 from longshore.config.interpolate import DEFAULT_SCOPE, Interpolator, RawValue, Scope, evaluate_amount
-from longshore.config.merge import PACKAGED_LAYERS, Marker, Node, map_items, plain_value
+from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import (
     parse_bool,
     parse_count,
@@ -21,10 +21,11 @@ from longshore.config.quantities import (
     parse_resource_request,
 )
 from longshore.config.retries import ValueReader, parse_multiplier, parse_packing, read_rules
+from longshore.config.schema import find_key_schema, setting_value
 from longshore.config.search import LABEL_SECTIONS, SECTIONS, Config
 from longshore.config.templates import Template, column_names
 from longshore.errors import ConfigError, Origin
-from longshore.model.values import YamlValue
+from longshore.model.values import JsonSchema, YamlValue
 from longshore.model.wording import did_you_mean, quote_value
 from longshore.model.workflow import JobSettings, Request, parse_concurrency_limits
 
@@ -38,6 +39,8 @@ SettingValues: TypeAlias = dict[str, SettingValue]
 DIRECTIVES_KEY: Final = "directives"
 """Key of raw directive lines, in a configuration and in the result."""
 CONTAINER: Final = "container"
+_LITERALS: Final = "attrs."
+"""Prefix of attributes of jobs, which are numbers or texts as their values are."""
 
 
 class ServiceKeys(msgspec.Struct, frozen=True):
@@ -53,16 +56,34 @@ class ServiceKeys(msgspec.Struct, frozen=True):
         Keys of single values that only this service uses.
     maps
         Keys of further maps, those of nested maps with dots: ``profile.pool``.
+    schema
+        Returns the schema of configurations, which tells texts from numbers; without it, numbers stay numbers.
     """
 
     map: str
     lines: tuple[str, ...] = (DIRECTIVES_KEY,)
     keys: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
+    schema: Callable[[], JsonSchema] | None = None
 
 
 Interpolate: TypeAlias = Callable[[str, str, Origin], Template]
 """Interpolates the text of a key, but for variables that differ per job."""
+
+
+class _Reader(NamedTuple):
+    """Reads settings: interpolates texts, and tells by the schema where a number is a text."""
+
+    interpolate: Interpolate
+    schema: Callable[[], JsonSchema] | None
+
+    def scalar(self, key: str, node: Node) -> SettingValue:
+        """A number or a truth value; its text if it was written in another way, and the schema has texts there."""
+        value = plain_value(node)
+        if node.written and self.schema is not None and not key.startswith(_LITERALS):
+            whole = self.schema()
+            value = setting_value(node, find_key_schema(key.split("."), whole), whole)
+        return cast("SettingValue", value)
 
 
 class ServiceSettings(msgspec.Struct, frozen=True):
@@ -94,27 +115,28 @@ def gather_service_settings(
     ConfigError
         A value is of the wrong kind.
     """
+    read = _Reader(interpolate, keys.schema)
     values: SettingValues = {}
     maps: dict[str, SettingValues] = {name: {} for name in keys.maps}
     origins: dict[str, Origin] = {}
     sections = list(_sections(config, scope))
     for _, section in sections:
         for key, below in _map_under(section, keys.map):
-            values[key] = _interpolate(f"{keys.map}.{key}", below, interpolate)
+            values[key] = _interpolate(f"{keys.map}.{key}", below, read)
             origins |= _item_origins(key, below)
         for name in keys.maps:
             for key, below in _map_under(section, name):
-                maps[name][key] = _interpolate(f"{name}.{key}", below, interpolate)
+                maps[name][key] = _interpolate(f"{name}.{key}", below, read)
                 values[name] = maps[name]
                 origins |= {name: below.origin, f"{name}.{key}": below.origin}
         for key in keys.keys:
             if key in section:
-                values[key] = _interpolate(key, section[key], interpolate)
+                values[key] = _interpolate(key, section[key], read)
                 origins[key] = section[key].origin
-    lines = _gather_directives(sections, keys, interpolate, origins)
+    lines = _gather_directives(sections, keys, read, origins)
     if lines is not None:
         values[DIRECTIVES_KEY] = lines
-    if container := _read_container(sections, interpolate, origins):
+    if container := _read_container(sections, read, origins):
         values[CONTAINER] = container
     return ServiceSettings(values, origins)
 
@@ -168,7 +190,7 @@ _SITE_SECTIONS: Final = ("", "cloud", "site")
 def _gather_directives(
     sections: Sequence[tuple[str, Mapping[str, Node]]],
     keys: ServiceKeys,
-    interpolate: Interpolate,
+    read: _Reader,
     origins: dict[str, Origin],
 ) -> list[SettingValue] | None:
     """Raw lines of all sections; ``None`` where no section has the key."""
@@ -180,7 +202,7 @@ def _gather_directives(
             if node is None:
                 continue
             origins[DIRECTIVES_KEY] = node.origin
-            new_lines = _interpolate_lines(key, node, interpolate)
+            new_lines = _interpolate_lines(key, node, read)
             if name in _SITE_SECTIONS:
                 # Settings of a site come from the strongest section, like its other values.
                 site_lines[key] = new_lines
@@ -193,7 +215,7 @@ def _gather_directives(
     return [line for line, _ in found]
 
 
-def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[tuple[SettingValue, Origin]]:
+def _interpolate_lines(key: str, node: Node, read: _Reader) -> list[tuple[SettingValue, Origin]]:
     """Interpolate lines, each with its origin."""
     if node.value is None:
         return []
@@ -205,29 +227,29 @@ def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[t
                 origin=each.origin,
                 hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
             )
-    return [(_interpolate(key, Node(each.text, each.origin), interpolate), each.origin) for each in nodes]
+    return [(_interpolate(key, Node(each.text, each.origin), read), each.origin) for each in nodes]
 
 
 def _read_container(
-    sections: Sequence[tuple[str, Mapping[str, Node]]], interpolate: Interpolate, origins: dict[str, Origin]
+    sections: Sequence[tuple[str, Mapping[str, Node]]], read: _Reader, origins: dict[str, Origin]
 ) -> SettingValue:
     """The command in front of others, from the strongest section that has one."""
     for _, section in reversed(sections):
         node = section.get(CONTAINER)
         if node is not None:
             origins[CONTAINER] = node.origin
-            return _interpolate(CONTAINER, node, interpolate)
+            return _interpolate(CONTAINER, node, read)
     return None
 
 
-def _interpolate(key: str, node: Node, interpolate: Interpolate) -> SettingValue:
+def _interpolate(key: str, node: Node, read: _Reader) -> SettingValue:
     if isinstance(node.value, list):
-        return [_interpolate(key, each, interpolate) for each in node.value]
+        return [_interpolate(key, each, read) for each in node.value]
     if isinstance(node.value, dict):
-        return {name: _interpolate(f"{key}.{name}", below, interpolate) for name, below in node.value.items()}
+        return {name: _interpolate(f"{key}.{name}", below, read) for name, below in node.value.items()}
     if not isinstance(node.value, str):
-        return None if isinstance(node.value, Marker) else node.value
-    template = interpolate(key, node.value, node.origin)
+        return read.scalar(key, node)
+    template = read.interpolate(key, node.value, node.origin)
     return template if template.names else template.render({})
 
 

@@ -297,20 +297,21 @@ def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
 
     for error in Draft202012Validator(schema).iter_errors(values):
         path = tuple(map(str, error.absolute_path))
-        types: Any = error.validator_value
-        if (
-            error.validator == "type"
-            and "string" in types
-            and "pattern" not in error.schema
-            and _node_at(root, path).written
-        ):
-            continue  # a text is asked for, and a truth value has one
+        if error.validator == "type" and _has_fitting_text(error, _node_at(root, path)):
+            continue
         if error.validator == "additionalProperties":
             yield from _find_forbidden_keys(error, root, path)
             continue
         node = _node_at(root, path)
         hint = _hint(error, schema, node)
         yield Finding(message=_message(error, path, node), origin=node.origin, hint=hint, path=path)
+
+
+def _has_fitting_text(error: ValidationError, node: Node) -> bool:
+    """Whether a text is asked for where a number or a truth value stands, whose text will do."""
+    types: Any = error.validator_value
+    rule: Any = error.schema
+    return "string" in types and node.has_text and re.search(rule.get("pattern", ""), node.text) is not None
 
 
 def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
@@ -479,10 +480,33 @@ def find_key_schema(path: Sequence[str], whole: JsonSchema) -> JsonSchema | None
 
 def takes_number(path: Sequence[str], whole: JsonSchema) -> bool:
     """Tell whether the value of a key is a number or a truth value, however it is spelled, and no text."""
-    entry = find_key_schema(path, whole) or {}
+    entry = find_key_schema(path, whole)
+    return entry is not None and _takes_number(entry)
+
+
+def _takes_number(entry: JsonSchema) -> bool:
     kinds = set(_types(entry))
     # Texts that may look like numbers have no pattern.
     return not kinds.isdisjoint({"integer", "number", "boolean"}) and ("string" not in kinds or "pattern" in entry)
+
+
+def setting_value(node: Node, entry: JsonSchema | None, whole: JsonSchema) -> YamlValue:
+    """The value of a setting: the text of a scalar as it was written, unless its schema has numbers or truth values.
+
+    `entry` is the schema of the setting in `whole`; what no schema knows is a text, but for truth values.
+    """
+    if isinstance(node.value, dict):
+        properties, others = _schema_keys(entry, whole) if entry else ({}, None)
+        return {key: setting_value(item, properties.get(key, others), whole) for key, item in node.value.items()}
+    if isinstance(node.value, list):
+        return [setting_value(item, (entry or {}).get("items"), whole) for item in node.value]
+    kinds = set(_types(entry)) if entry else set()
+    if not node.has_text or isinstance(node.value, str):
+        return plain_value(node)
+    if "string" in kinds and kinds.isdisjoint({"integer", "number", "boolean"}):
+        return node.text
+    is_typed = _takes_number(entry) if entry and kinds else isinstance(node.value, bool)
+    return plain_value(node) if is_typed else node.as_written
 
 
 def keys_of_schema(schema: JsonSchema, whole: JsonSchema) -> tuple[str, ...]:

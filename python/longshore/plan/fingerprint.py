@@ -125,7 +125,7 @@ def find_changed_values(
     for key in dict.fromkeys([*now, *before]):
         value, origin = now.get(key, (None, None))
         was, old_origin = before.get(key, (None, None))
-        if value == was and (key in now) == (key in before):
+        if _texts(value) == _texts(was) and (key in now) == (key in before):
             continue
         if (value is None and was == {}) or (was is None and value == {}):
             # An empty section: once it has keys, these are compared.
@@ -139,6 +139,13 @@ def find_changed_values(
             yield ChangedValue(key, f"'{key}' is {_shown(key, value)} now, and was not set", origin)
         else:
             yield ChangedValue(key, f"'{key}' is {_shown(key, value)} now, and was {_shown(key, was)}", origin)
+
+
+def _texts(value: YamlValue) -> YamlValue:
+    """The value with the texts of scalars: quotation marks around a number change nothing."""
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return value if value is None or isinstance(value, dict) else str(value)
 
 
 def _shown(key: str, value: YamlValue) -> str:

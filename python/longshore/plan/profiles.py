@@ -13,6 +13,7 @@ from longshore.config.combine import ClusterProfile
 from longshore.config.interpolate import Scope
 from longshore.config.merge import DEFAULT_LAYERS, Node, map_items
 from longshore.config.profile import CONTAINER, REQUEST_KEYS, JobProfile, ServiceKeys, compile_profile, varies_per_job
+from longshore.config.schemas import configuration_schema
 from longshore.config.service_lookup import short_name
 from longshore.config.staging import read_staging
 from longshore.contract.capabilities import AllocationReader, Amendable, launcher_line
@@ -282,7 +283,9 @@ def service_keys(service: WmsService) -> ServiceKeys | None:
     traits = service.traits
     if not traits.settings_key:
         return None
-    return ServiceKeys(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
+    return ServiceKeys(
+        traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps, configuration_schema
+    )
 
 
 def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:

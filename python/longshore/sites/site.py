@@ -24,7 +24,7 @@ from longshore.config.merge import (
     plain_map,
     plain_value,
 )
-from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS, Finding, Severity, check_schema
+from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS, Finding, Severity, check_schema, setting_value
 from longshore.config.schemas import profile_schema, site_schema
 from longshore.config.search import Config
 from longshore.config.service_lookup import default_service, default_site_by_name, short_name
@@ -248,7 +248,7 @@ def resolve_site(
         elif key == "limits":
             own = node
         elif node.value is not None:
-            settings[key] = plain_value(node)
+            settings[key] = setting_value(node, schema["properties"].get(key), schema)
             origins[key] = node.origin
             origins |= {f"{key}.{part}": item.origin for part, item in map_items(node).items()}
     scope = Scope(current={"curr_site": name}, env=env)
