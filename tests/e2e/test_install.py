@@ -25,7 +25,7 @@ EXAMPLE = ROOT / "doc" / "examples" / "montage" / "montage.yaml"
 
 SHIPPED = (
     "etc/defaults.yaml",
-    "etc/schema/config.json",
+    "etc/schema/report.json",
     "bin/longshore-job",
     "bin/longshore-stage",
     "bin/replay.py",

@@ -34,7 +34,7 @@ COMMANDS = {
     "export RUN --format ro-crate --output crate": [".draft", "ro-crate-metadata.json"],
     "export RUN --format ro-crate --output crate.zip": ["made-from.json"],
     "archive RUN --output run.tar.xz": [".draft", "workflow.jsonl"],
-    "config lint run.yaml": ["schema.json"],
+    "config lint run.yaml": ["defaults.yaml"],
     "acquire run.yaml": ["graph.json"],
     "transform run.yaml": ["graph.json"],
     "prepare run.yaml --set submitPath=other": [".draft", "input-files.json"],

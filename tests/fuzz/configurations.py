@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.fuzz.mutate import SCALARS, alter_tree, mutate_text, mutate_tree
 from tests.progress_notes import ProgressNotes
 
 from longshore.config.layers import Overrides, parse_set_options, parse_variables, read_layers
+from longshore.config.schemas import configuration_schema
 from longshore.plan.configuration import make_draft
 from longshore.plan.lint_file import lint_file
 from longshore.plan.stages import Stage, run_stages
@@ -54,17 +54,12 @@ def yaml_trees() -> tuple[Any, ...]:
     return tuple(tree for tree in trees if isinstance(tree, dict) and tree.get("wmsServiceClass") != "minibatch")
 
 
-@cache
-def _schema() -> Any:
-    return json.loads((ROOT / "etc/schema/config.json").read_text("utf-8"))
-
-
 def _configuration(chance: Random) -> Files:
     base = dict(chance.choice(yaml_trees()))
     for key in ("computeSite", "pipeline", "pipelineYaml", "qgraphFile", "graphFile", "includeConfigs"):
         base.pop(key, None)
     base["wfformat"] = TRACE
-    definitions = _schema()["$defs"]
+    definitions = configuration_schema()["$defs"]
     for _ in range(chance.randrange(5)):
         section = chance.choice([name for name, entry in definitions.items() if entry.get("properties")])
         keys = definitions[section]["properties"]
@@ -187,7 +182,7 @@ PIPELINE = Kind(
 
 def _set_options(chance: Random) -> Files:
     """Make one to four expressions, a line each: most name keys of the schema."""
-    definitions = _schema()["$defs"]
+    definitions = configuration_schema()["$defs"]
     lines = []
     for _ in range(chance.randrange(1, 5)):
         keys = chance.choice([entry["properties"] for entry in definitions.values() if entry.get("properties")])

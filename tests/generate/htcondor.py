@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from longshore.config.schemas import site_schema
+from tests.generate.keys import entries
+
 from longshore.services.htcondor.check import KEY_EFFECTS, REFUSED_KEYS
+from longshore.services.htcondor.keys import TABLE
 from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, UNUSED_KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,7 +17,7 @@ PAGE = ROOT / "doc" / "reference" / "htcondor.md"
 
 _HEAD: Final = """# HTCondor
 
-<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from its table of keys and the service; do not edit. -->
 
 How the service `htcondor` translates the [keys of every configuration](configuration.md), and the keys that only it
 has. [How to use an HTCondor pool](../how-to/use-htcondor.md) shows the service in use.
@@ -78,9 +80,8 @@ def page() -> str:
 
 
 def _keys() -> Iterator[str]:
-    schema = site_schema()
-    own = schema["properties"]["htcondor"]["properties"]
-    yield from _table("The site's map `htcondor`", {name: entry["description"] for name, entry in own.items()})
+    yield "## Keys that only HTCondor has\n"
+    yield from entries(TABLE.rows)
     yield from _table("Translation of each key", KEY_EFFECTS)
     yield from _table("Refused, and the reason", REFUSED_KEYS)
     yield from _table("Without effect, and the reason", UNUSED_KEYS)

@@ -1,24 +1,25 @@
-"""Makes the reference page of LSF from the schema and the service."""
+"""Makes the reference page of LSF from its table of keys and the service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from tests.generate.keys import entries
+
+from longshore.config.keys import JOB, SITE
 from longshore.config.retries import LSF_STATES
-from longshore.config.schemas import site_schema
 from longshore.services.batch.ping import MISSING_INFORMATION
-from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.lsf.answers import HOPELESS, REASONS, STATES, STORED_FIELDS, TEXT_FIELDS
-from longshore.services.lsf.options import BACKEND_HELP, SITE_NAMES
+from longshore.services.lsf.keys import TABLE
+from longshore.services.lsf.options import BACKEND_HELP
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "lsf.md"
 
 _HEAD = """# LSF
 
-<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from its table of keys and the service; do not edit. -->
 
 **Experimental.** This service was never tested on a real LSF. Its tests use programs that print replies from public
 documents and from the test data of other projects.
@@ -58,24 +59,13 @@ service than LSF, `bsub:` is an error.
 
 def page() -> str:
     """The text of the page."""
-    return "\n".join([_HEAD, *_keys(site_schema()["properties"]["lsf"]["properties"]), *_rest()]).rstrip() + "\n"
+    return "\n".join([_HEAD, *_keys(), *_rest()]).rstrip() + "\n"
 
 
-def _keys(keys: dict[str, Any]) -> Iterator[str]:
-    for title, is_of_site in (("Keys of the run", True), ("Keys of jobs", False)):
+def _keys() -> Iterator[str]:
+    for title, level in (("Keys of the run", SITE), ("Keys of jobs", JOB)):
         yield f"## {title}\n"
-        yield "| key | type | |"
-        yield "|---|---|---|"
-        for name, entry in keys.items():
-            if (name in SITE_NAMES or name in KIT_KEYS) is is_of_site:
-                yield f"| `{name}` | {_type(entry)} | {entry['description']} |"
-        yield ""
-
-
-def _type(entry: dict[str, Any]) -> str:
-    if "enum" in entry:
-        return ", ".join(f"`{choice}`" for choice in entry["enum"] if choice is not None)
-    return " or ".join(kind for kind in entry["type"] if kind != "null")
+        yield from entries(row for row in TABLE.rows if row.level is level)
 
 
 def _rest() -> Iterator[str]:

@@ -1,14 +1,14 @@
-"""Makes the reference page of Grid Engine from the schema and the service."""
+"""Makes the reference page of Grid Engine from its table of keys and the service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from longshore.config.schemas import site_schema
-from longshore.services.batch.settings import KIT_KEYS
-from longshore.services.sge.options import SITE_NAMES
+from tests.generate.keys import entries
+
+from longshore.config.keys import JOB, SITE
+from longshore.services.sge.keys import TABLE
 from longshore.services.sge.service import BACKEND_HELP
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +16,7 @@ PAGE = ROOT / "doc" / "reference" / "sge.md"
 
 _HEAD = """# Grid Engine
 
-<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from its table of keys and the service; do not edit. -->
 
 The keys of the service `sge`, beside the [keys of every configuration](configuration.md) and of [every
 site](site-profiles.md). [How to use a Grid Engine cluster](../how-to/use-grid-engine.md) shows the service in use.
@@ -84,31 +84,11 @@ A job that is deleted while it waits has no record. It ends as `CANCELLED` ten s
 
 def page() -> str:
     """The text of the page."""
-    keys = site_schema()["properties"]["sge"]["properties"]
-    of_sites = {*SITE_NAMES, *KIT_KEYS}
-    return (
-        "\n".join(
-            [
-                _HEAD,
-                *_table("Keys of the run", {name: entry for name, entry in keys.items() if name in of_sites}),
-                *_table("Keys of jobs", {name: entry for name, entry in keys.items() if name not in of_sites}),
-                f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n",
-                _REST,
-            ]
-        ).rstrip()
-        + "\n"
-    )
+    options = f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n"
+    return "\n".join([_HEAD, *_keys(), options, _REST]).rstrip() + "\n"
 
 
-def _table(title: str, keys: dict[str, Any]) -> Iterator[str]:
-    yield f"## {title}\n"
-    yield "| key | type | |"
-    yield "|---|---|---|"
-    yield from (f"| `{name}` | {_type(entry)} | {entry['description']} |" for name, entry in keys.items())
-    yield ""
-
-
-def _type(entry: dict[str, Any]) -> str:
-    if "enum" in entry:
-        return ", ".join(f"`{choice}`" for choice in entry["enum"] if choice is not None)
-    return " or ".join(kind for kind in entry["type"] if kind != "null")
+def _keys() -> Iterator[str]:
+    for title, level in (("Keys of the run", SITE), ("Keys of jobs", JOB)):
+        yield f"## {title}\n"
+        yield from entries(row for row in TABLE.rows if row.level is level)

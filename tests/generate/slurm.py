@@ -1,16 +1,17 @@
-"""Makes the reference page of Slurm from the schema and the service."""
+"""Makes the reference page of Slurm from its table of keys and the service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from tests.generate.keys import entries
+
+from longshore.config.keys import JOB, SITE
 from longshore.config.retries import SLURM_STATES
-from longshore.config.schemas import site_schema
 from longshore.services.batch.ping import MISSING_INFORMATION, PING_LIMIT_S
-from longshore.services.batch.settings import KIT_KEYS
-from longshore.services.slurm.options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
+from longshore.services.slurm.keys import TABLE
+from longshore.services.slurm.options import COMPONENT_NAMES
 from longshore.services.slurm.service import BACKEND_HELP
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +19,7 @@ PAGE = ROOT / "doc" / "reference" / "slurm.md"
 
 _HEAD = """# Slurm
 
-<!-- Made by `python -m tests.generate` from the schema and the service; do not edit. -->
+<!-- Made by `python -m tests.generate` from its table of keys and the service; do not edit. -->
 
 The keys of the service `slurm`, beside the [keys of every configuration](configuration.md) and of [every
 site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) shows the service in use.
@@ -96,37 +97,13 @@ is an error.
 
 def page() -> str:
     """The text of the page."""
-    keys = site_schema()["properties"]["slurm"]["properties"]
-    return "\n".join([_HEAD, *_keys(keys), *_rest()]).rstrip() + "\n"
+    return "\n".join([_HEAD, *_keys(), *_rest()]).rstrip() + "\n"
 
 
-def _keys(keys: dict[str, Any]) -> Iterator[str]:
-    plain = {name: entry for name, entry in keys.items() if name not in SPELLINGS and not name.endswith("1")}
-    of_sites = {*SITE_NAMES, *KIT_KEYS}
-    yield from _table("Keys of the run", {name: entry for name, entry in plain.items() if name in of_sites})
-    yield from _table("Keys of jobs", {name: entry for name, entry in plain.items() if name not in of_sites})
-    others = ", ".join(f"`{other}` is `{name}`" for other, name in SPELLINGS.items())
-    yield f"Other names: {others}.\n"
-
-
-def _table(title: str, keys: dict[str, Any]) -> Iterator[str]:
-    yield f"## {title}\n"
-    yield "| key | type | |"
-    yield "|---|---|---|"
-    for name, entry in keys.items():
-        yield (
-            "| "
-            + " | ".join(cell.replace("|", "\\|") for cell in (f"`{name}`", _type(entry), entry["description"]))
-            + " |"
-        )
-    yield ""
-
-
-def _type(entry: dict[str, Any]) -> str:
-    if "enum" in entry:
-        return ", ".join(f"`{choice}`" for choice in entry["enum"] if choice is not None)
-    kinds = entry["type"]
-    return " or ".join(kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null")
+def _keys() -> Iterator[str]:
+    for title, level in (("Keys of the run", SITE), ("Keys of jobs", JOB)):
+        yield f"## {title}\n"
+        yield from entries(row for row in TABLE.rows if row.level is level)
 
 
 def _rest() -> Iterator[str]:

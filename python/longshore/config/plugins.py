@@ -40,6 +40,8 @@ shipped_path = _SHIPPED.joinpath
 
 SERVICES: Final = "longshore.wms"
 """Entry-point group of services."""
+KEYS: Final = "longshore.keys"
+"""Entry-point group of tables of keys, each by the name of its service."""
 GRAPH_SOURCES: Final = "longshore.graphs"
 """Entry-point group of sources of task graphs."""
 ADAPTERS: Final = "longshore.adapters"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from longshore.config.keys import USERS
 from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
 from longshore.config.templates import Field, angled_names, split_fields
@@ -140,13 +141,8 @@ _TYPES: Final[Mapping[str, Callable[[YamlValue], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-USERS: Final = "x-users"
-"""Annotation of a key with the services that use it, by short names; all do where it is missing.
-
-``bps`` stands for any plug-in of BPS. With ``pilots``, a service that has pilots uses the key for the jobs in them.
-"""
 _ANNOTATIONS: Final = frozenset(
-    {"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment", USERS}
+    {"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment", "x-unit", USERS}
 )
 _KEYWORDS: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum", "pattern", "minLength"}) | {
     "properties",

@@ -1,54 +1,24 @@
-"""JSON Schemas of configurations and site profiles, composed of Longshore's keys and those of services."""
+"""JSON Schemas of configurations and site profiles, made of the tables of keys of Longshore and of services."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import msgspec
+from longshore.config.keys import JOB, PAYLOAD, PROFILE, ROOT, RUN, SITE, USERS, KeyTable, properties_of
+from longshore.config.plugins import KEYS, SERVICES, Plugin, all_plugins, find_plugin
+from longshore.config.schema import RENAMED_KEYS
+from longshore.config.value_types import Schema
+from longshore.errors import ConfigError
 
-from longshore.config.plugins import SERVICES, Plugin, all_plugins, shipped_path
-from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS, USERS
-from longshore.errors import DECODE_ERRORS, ConfigError
-
-Schema: TypeAlias = dict[str, Any]
-"""JSON Schema that can be extended."""
-Properties: TypeAlias = dict[str, Schema]
-"""JSON Schema per key."""
-
-_REFERENCE: Final = "#/$defs/"
-
-
-class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Schema fragment of a service: keys of jobs, of runs, and of a site's profile and section.
-
-    `title` is the workload manager's display name. `bps_default` says that BPS uses the service where none is named.
-    `exclusive` are added keys that are an error in runs of other services.
-    """
-
-    title: str
-    job: Properties = {}
-    run: Properties = {}
-    site: Properties = {}
-    bps_default: bool = False
-    exclusive: tuple[str, ...] = ()
-
-    @property
-    def added_keys(self) -> frozenset[str]:
-        """Names of added job and run keys; for a shared map, the keys added to it."""
-        found: set[str] = set()
-        for key, entry in (self.job | self.run).items():
-            if key not in self.site:
-                found |= {key} if "type" in entry else {*entry.get("properties", ())}
-        return frozenset(found)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Names of the keys that the service adds, beside those in maps that others read too."""
-        added = (key for key, entry in (self.job | self.run).items() if entry.keys() - {"properties"})
-        return frozenset({*added, *self.site})
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_LEVELS: Final = {
+    JOB: ("Values of jobs", "Keys for the root and for every section."),
+    PAYLOAD: ("The payload", "Keys for payload and the root."),
+    RUN: ("Values of a run", "Keys for the root and the command line."),
+}
 
 
 def configuration_schema() -> Schema:
@@ -67,52 +37,23 @@ def profile_schema() -> Schema:
     return {
         **site,
         "properties": {**config["properties"], **site["properties"]},
-        "allOf": [{"$ref": f"{_REFERENCE}job"}, {"$ref": f"{_REFERENCE}run"}],
+        "allOf": [{"$ref": "#/$defs/job"}, {"$ref": "#/$defs/run"}],
         "$defs": config["$defs"],
     }
 
 
-def schema_fragment(plugin: Plugin) -> SchemaFragment:
-    """Return the schema fragment of a service from `schema.json` of its package; raises `ConfigError` if invalid."""
-    path = plugin.folder / "schema.json" if plugin.folder else None
-    if path is None or not path.is_file():
-        return SchemaFragment(plugin.name)
-    try:
-        document = msgspec.json.decode(path.read_bytes(), type=Schema)
-        definitions: Schema = document["$defs"]
-        parts = {part: definitions.get(part, {}).get("properties", {}) for part in ("job", "run", "site")}
-        return msgspec.convert(
-            {
-                "title": document["title"],
-                "bps_default": document.get("bpsDefault", False),
-                "exclusive": document.get("exclusive", ()),
-                **_inline_references(parts, definitions),
-            },
-            SchemaFragment,
-        )
-    except (AttributeError, KeyError, *DECODE_ERRORS) as error:
-        raise ConfigError(f"the schema '{path}' of the service '{plugin.name}' cannot be used: {error!r}") from error
+def key_table(service: Plugin) -> KeyTable:
+    """Return the keys that a service adds; none where its package registers no table.
+
+    Raises `ConfigError` if the table cannot be imported.
+    """
+    plugin = find_plugin(KEYS, service.name)
+    return _load(plugin) if plugin else KeyTable(service.name, {})
 
 
-@cache
-def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
-    """Return the configuration and profile schemas, cached per search path of packages."""
-    config: Schema = msgspec.json.decode(shipped_path("etc", "schema", "config.json").read_bytes())
-    site: Schema = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
-    definitions = config["$defs"]
-    job, run = definitions["job"]["properties"], definitions["run"]["properties"]
-    for plugin in service_plugins():
-        fragment = schema_fragment(plugin)
-        _add_keys(job, fragment.job, plugin.name)
-        _add_keys(run, fragment.run, plugin.name)
-        _add_keys(site["properties"], fragment.site, plugin.name)
-    definitions["site"]["properties"] = site["properties"]
-    definitions["place"]["properties"] = {
-        key: {name: entry[name] for name in ("title", "description", USERS) if name in entry}
-        for key, entry in site["properties"].items()
-        if key not in (PROFILE_ONLY_KEYS - {"limits"}) | RENAMED_KEYS.keys() | job.keys() | run.keys()
-    }
-    return config, site
+def key_tables() -> tuple[KeyTable, ...]:
+    """Return all tables, Longshore's own first; one of another package that cannot be imported is left out."""
+    return _tables(tuple(sys.path))
 
 
 def service_plugins() -> Iterator[Plugin]:
@@ -124,22 +65,83 @@ def service_plugins() -> Iterator[Plugin]:
             yield plugin
 
 
-def _add_keys(known: Properties, more: Properties, service: str) -> None:
-    """Add unknown keys of a service, which alone uses them, also within maps; a known key keeps its schema."""
-    for key, entry in more.items():
-        if key not in known:
-            known[key] = {**entry, USERS: [service]}
-        elif "properties" in entry:
-            _add_keys(known[key].setdefault("properties", {}), entry["properties"], service)
+@cache
+def _tables(_path: tuple[str, ...]) -> tuple[KeyTable, ...]:
+    """Return all tables, cached per search path of packages."""
+    found: list[KeyTable] = []
+    for plugin in sorted(all_plugins(KEYS).values(), key=lambda plugin: not plugin.is_built_in):
+        try:
+            found.append(_load(plugin))
+        except ConfigError:
+            if plugin.is_built_in:
+                raise
+    return tuple(found)
 
 
-def _inline_references(value: Any, definitions: Schema) -> Any:
-    """Return a schema with references to definitions inlined."""
-    if isinstance(value, list):
-        return [_inline_references(each, definitions) for each in value]
-    if not isinstance(value, dict):
-        return value
-    name = str(value.get("$ref", "")).removeprefix(_REFERENCE)
-    if name in definitions:
-        return _inline_references(definitions[name], definitions)
-    return {key: _inline_references(below, definitions) for key, below in value.items()}
+def _load(plugin: Plugin) -> KeyTable:
+    try:
+        table = plugin.load()
+    except Exception as error:
+        raise ConfigError(
+            f"the keys of '{plugin.name}' cannot be read from '{plugin.import_path}': {error!r}"
+        ) from error
+    if not isinstance(table, KeyTable):
+        raise ConfigError(f"'{plugin.import_path}', which has the keys of '{plugin.name}', is no 'KeyTable'")
+    return table.of_user(plugin.name) if find_plugin(SERVICES, plugin.name) else table
+
+
+@cache
+def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
+    """Return the configuration and profile schemas, cached per search path of packages."""
+    tables = key_tables()
+    rows = [row for table in tables for row in table.rows]
+    maps = {table.map for table in tables}
+    in_map = [row for row in rows if row.steps[0] in maps]
+    others = [row for row in rows if row.steps[0] not in maps]
+    below = {level: properties_of(row for row in others if row.level == level) for level in (JOB, PAYLOAD, RUN)}
+    # A service's own map is in the section of a label and in that of a site, whichever its keys are for.
+    own = properties_of(in_map)
+    of_jobs = {row.name for row in in_map if row.level == JOB and row.name in maps}
+    below[JOB] |= {name: entry for name, entry in own.items() if name in of_jobs}
+    profile = properties_of(row for row in others if row.level in (SITE, PROFILE)) | own
+    definitions: Schema = {
+        level.value: {"title": title, "description": text, "properties": below[level]}
+        for level, (title, text) in _LEVELS.items()
+    }
+    definitions["site"] = {
+        "title": "One site",
+        "description": "Values for jobs at one site, and settings of its workload manager.",
+        "allOf": [{"$ref": "#/$defs/job"}, {"$ref": "#/$defs/run"}],
+        "properties": profile,
+    }
+    about_profile = {row.name for row in others if row.level == PROFILE} - {"limits"}
+    definitions["place"] = {
+        "title": "Of sites",
+        "description": "Keys for the profile of a site, and for all sites in a user's configuration. Their types are "
+        "those under site.",
+        "properties": {
+            key: {name: entry[name] for name in ("title", "description", USERS) if name in entry}
+            for key, entry in profile.items()
+            if key not in about_profile | RENAMED_KEYS.keys() | below[JOB].keys() | below[RUN].keys()
+        },
+    }
+    config: Schema = {
+        "$schema": _DIALECT,
+        "$id": "urn:longshore:schema:config",
+        "title": "Configuration of Longshore",
+        "description": "A BPS configuration, as Longshore reads it. Other keys are the user's variables.",
+        "type": "object",
+        "allOf": [{"$ref": f"#/$defs/{name}"} for name in ("run", "payload", "job", "place")],
+        "properties": properties_of(row for row in others if row.level == ROOT),
+        "$defs": definitions,
+    }
+    site: Schema = {
+        "$schema": _DIALECT,
+        "$id": "urn:longshore:schema:site",
+        "title": "Profile of a site",
+        "description": "The profile of a site: a place where jobs run. It can also have any key of a configuration, "
+        "such as requestMemory or environment, as a default for jobs of this site.",
+        "type": "object",
+        "properties": profile,
+    }
+    return config, site

@@ -30,7 +30,7 @@ from longshore.config.layers import (
 from longshore.config.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, make_layer, map_items, merge_over, nest
 from longshore.config.plugins import all_plugins, lacks_package
 from longshore.config.quantities import parse_bool
-from longshore.config.schemas import configuration_schema
+from longshore.config.schemas import configuration_schema, key_table
 from longshore.config.search import Config
 from longshore.config.secret_values import note_layers
 from longshore.config.service_lookup import (
@@ -455,9 +455,10 @@ def _payload_layers(config: Config, site: str, layers: Layers) -> list[Layer]:
 def _service_layers(service: str) -> list[Layer]:
     plugin = find_service_plugin(service)
     path = plugin.folder / "defaults.yaml" if plugin and plugin.folder else None
-    if path is None or not path.is_file():
-        return []
-    layer = file_layer(short_name(service), LayerRank.SERVICE, path)
+    if path is not None and path.is_file():
+        layer = file_layer(short_name(service), LayerRank.SERVICE, path)
+    else:
+        layer = make_layer(key_table(plugin).defaults() if plugin else {}, short_name(service), LayerRank.SERVICE)
     return [layer] if layer.root.value else []
 
 

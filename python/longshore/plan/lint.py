@@ -32,7 +32,7 @@ from longshore.config.lint_variables import LintContext, key_names
 from longshore.config.merge import Node, map_items, plain_map
 from longshore.config.plugins import CLUSTERING, SERVICES, built_in_plugins, shipped_path
 from longshore.config.schema import Finding, Severity, key_name, takes_number, variable_names
-from longshore.config.schemas import configuration_schema, schema_fragment, service_plugins
+from longshore.config.schemas import configuration_schema, key_table, service_plugins
 from longshore.config.search import INIT_LABEL
 from longshore.config.service_lookup import find_service_plugin, short_name
 from longshore.config.yaml_text import LINE_END, key_places, note_values_of_bps
@@ -354,7 +354,7 @@ def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
     refused = {
         key: plugin.name
         for plugin in service_plugins()
-        for key in schema_fragment(plugin).exclusive
+        for key in (row.name for row in key_table(plugin).rows if row.exclusive)
         if key in service.others
     }
     if not is_converted:
@@ -391,7 +391,7 @@ def service_of_keys(configuration: Configuration) -> RunService | None:
         key: plugin.name
         for plugin in service_plugins()
         if plugin.import_path != own.import_path
-        for key in schema_fragment(plugin).keys
+        for key in key_table(plugin).keys
     }
     name = short_name(configuration.service)
     try:
@@ -496,11 +496,11 @@ def file_texts(files: Iterable[SourceFile]) -> dict[str, str]:
 
 
 def _find_bps_default() -> BpsDefaultService | None:
-    """Return the registered service whose schema says that BPS uses it by default; ``None`` without one."""
+    """Return the registered service whose table of keys says that BPS uses it by default; ``None`` without one."""
     for plugin in service_plugins():
-        fragment = schema_fragment(plugin)
-        if fragment.bps_default:
-            return BpsDefaultService(service=plugin.name, title=fragment.title, keys=fragment.added_keys)
+        table = key_table(plugin)
+        if table.bps_default:
+            return BpsDefaultService(service=plugin.name, title=table.title, keys=table.added_keys)
     return None
 
 

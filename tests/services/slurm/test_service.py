@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import longshore.services.slurm
 from longshore.config.includes import read_yaml
 from longshore.config.merge import plain_map
 from longshore.config.plugins import shipped_path, template_texts
-from longshore.config.schemas import configuration_schema, site_schema
 from longshore.contract.service import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.tasks import Dag
@@ -28,9 +26,7 @@ from longshore.model.workflow import (
     Workflow,
 )
 from longshore.services.batch.check import check_native_mode
-from longshore.services.batch.settings import KIT_KEYS
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.profile import executor_settings
 
@@ -217,18 +213,3 @@ def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
     assert SlurmService().backend_options("-c 2") == {"requestCpus": "2"}
     with pytest.raises(ConfigError):
         SlurmService().backend_options("--nothing")
-
-
-def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
-    schema = site_schema()["properties"]["slurm"]["properties"]
-    config = configuration_schema()["$defs"]["job"]["properties"]
-    known = {*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES, *KIT_KEYS}
-    second = {f"{name}1" for name in COMPONENT_NAMES} | {
-        f"{other}1" for other, name in SPELLINGS.items() if name in COMPONENT_NAMES
-    }
-    assert set(schema) == known | set(SPELLINGS) | second
-    assert config["slurm"]["properties"] == schema
-    documented = re.findall(r"^  #(\w+):", (FOLDER / "defaults.yaml").read_text("utf-8"), re.MULTILINE)
-    assert set(documented) == known
-    page = (shipped_path("etc").parent / "doc" / "reference" / "slurm.md").read_text("utf-8")
-    assert all(f"`{name}`" in page for name in known)

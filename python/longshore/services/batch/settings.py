@@ -6,6 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
+import msgspec
+
+from longshore.config import value_types as vt
+from longshore.config.keys import SITE, Key
 from longshore.config.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -14,12 +18,55 @@ from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 HOPELESS_AFTER_S: Final = 600.0
 """Time that a job which can never start waits by default: enough for an operator who changes a limit."""
 
-KIT_KEYS: Final = frozenset(
-    (
-        *("engineAs", "engineJob", "fence", "gather", "hopelessAfter", "maxpendtime", "mode", "n_max_queued_jobs"),
-        *("onSubmitError", "pollCeiling", "pollInterval", "repo_key"),
+
+# fmt: off
+def kit_keys(service: str, title: str, *, listing: str) -> tuple[Key, ...]:
+    """Return the rows of the keys that the kit reads in the own map of a service.
+
+    `title` is the display name of the workload manager, `listing` its program that lists jobs.
+    """
+    rows = (
+        Key("n_max_queued_jobs", vt.POSITIVE, SITE,
+            f"Number of jobs with similar requests that may wait in the queue of {title} at once; others wait in the "
+            "run.", implied="1000", example=200),
+        Key("pollInterval", vt.DURATION, SITE,
+            "Shortest interval between two queries about jobs, as in requestWalltime. A site's pollFloor holds if it "
+            "is longer.", implied="2", example=10),
+        Key("pollCeiling", vt.DURATION, SITE,
+            "Longest interval between two queries about jobs while nothing happens.", implied="60", example=120),
+        Key("gather", vt.SWITCH, SITE,
+            f"Whether {title} is also asked for memory, time and other fields of jobs that ended.", implied="true",
+            example=False),
+        Key("fence", vt.SWITCH, SITE,
+            "Whether another attempt, after its node failed, waits until the first is certainly dead; with false, a "
+            "copy may run for some minutes.", implied="false", example=True),
+        Key("maxpendtime", vt.DURATION, SITE,
+            "Longest time of a job in the queue, as in requestWalltime. A job that waits longer is cancelled, and "
+            "retried within its retries.", example="24:00:00"),
+        Key("hopelessAfter", vt.DURATION, SITE,
+            "How long a job waits that can never start as it is, where the workload manager tells that, or whose "
+            "submission is refused for no known reason, as in requestWalltime. Then it fails, and is not retried. With "
+            "0 it fails at once, with never it waits.", implied="600", example="never"),
+        Key("onSubmitError", vt.choice("job", "run"), SITE,
+            f"What ends when {title} refuses a batch for good: job (its jobs) or run.", implied="job", example="run"),
+        Key("repo_key", vt.STRING, SITE,
+            f"Prefix of the names of jobs, for people who read {listing}. Signs that {title} does not accept are "
+            "replaced.", example="survey:"),
+        Key("engineAs", vt.choice("process", "job"), SITE,
+            f"Where the engine of a run lives: process, on the host that submits; or job, a small job of {title} that "
+            "is started again when its host fails.", implied="process", example="job"),
+        Key("engineJob", vt.MAP, SITE,
+            "Request of the engine when it is a job, or of the job that collects a run with mode: native: time, and "
+            "the keys of this map that belong to jobs.", example={"time": "7-00:00:00"}),
+        Key("mode", vt.choice("engine", "native"), SITE,
+            f"What runs the graph: engine; or native, which submits all jobs to {title} at once with dependencies "
+            "between them.", implied="engine", example="native"),
     )
-)
+    return tuple(msgspec.structs.replace(row, name=f"{service}.{row.name}") for row in rows)
+# fmt: on
+
+
+KIT_KEYS: Final = frozenset(row.steps[-1] for row in kit_keys("", "", listing=""))
 """Keys of a service's own map that the kit reads."""
 PASSED_KEYS: Final = ("container", "directives")
 """Keys of the configuration beside the service's own map that are passed on with it."""

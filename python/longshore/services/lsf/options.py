@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from longshore.config.keys import JOB, SITE
 from longshore.contract.capabilities import Contradiction
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -17,8 +18,9 @@ from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.batch.answers import BINARY_UNITS, parse_number
 from longshore.services.batch.backend_options import BackendOption, describe_options, parse_options
 from longshore.services.batch.script import JobSpec, fit_line, raw_lines, to_list
-from longshore.services.batch.settings import node_count, one_of
+from longshore.services.batch.settings import KIT_KEYS, node_count, one_of
 from longshore.services.lsf.answers import parse_bytes
+from longshore.services.lsf.keys import TABLE
 
 SERVICE: Final = "lsf"
 """Name of the service, and key of its own map."""
@@ -40,9 +42,9 @@ JOB_NAMES: Final = {
 }
 """Names that each stand for an option of bsub."""
 _TEXTS: Final = ("userGroup", "application", "serviceClass", "hosts", "priority")
-AMOUNT_NAMES: Final = ("hardMemory", "memoryPer", "memoryUnit", "nodeCount", "selectMemory")
+AMOUNT_NAMES: Final = tuple(name for name in TABLE.names(JOB) if name not in (*JOB_NAMES, "bsub"))
 """Names that say how a request is written."""
-SITE_NAMES: Final = ("bjobsFormat", "envdir", "group")
+SITE_NAMES: Final = tuple(name for name in TABLE.names(SITE) if name not in KIT_KEYS)
 """Names that configure access to the cluster, not jobs, beside those of the kit."""
 
 _UNITS: Final = ("MB", "KB", "GB", "TB")

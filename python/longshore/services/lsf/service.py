@@ -14,6 +14,7 @@ from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.lsf.cluster import parse_unit
 from longshore.services.lsf.dialect import LsfDialect
+from longshore.services.lsf.keys import TABLE
 from longshore.services.lsf.options import SERVICE, backend_options, memory_unit
 from longshore.sites.requests import ignored_priorities
 
@@ -27,7 +28,7 @@ class LsfService(BatchService, BackendOptions):
     name: ClassVar[str] = SERVICE
     dialect: ClassVar[type[LsfDialect]] = LsfDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        raw_option_keys=("directives", "bsub"),
+        raw_option_keys=("directives", *TABLE.raw_keys),
         environment_keys={
             "LSB_DEFAULTPROJECT": "accountingGroup",
             "LSB_DEFAULTQUEUE": "queue",

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.config.keys import JOB, SITE
 from longshore.contract.capabilities import Contradiction, differing_values
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
@@ -19,16 +20,14 @@ from longshore.model.wording import name_all
 from longshore.model.workflow import MIB, Allocation, Request
 from longshore.services.batch.answers import parse_number
 from longshore.services.batch.script import JobSpec, fit_line, raw_lines, text_lines, to_list
-from longshore.services.batch.settings import node_count, one_of
+from longshore.services.batch.settings import KIT_KEYS, node_count, one_of
 from longshore.services.sge.answers import parse_bytes, parse_seconds, requested
+from longshore.services.sge.keys import TABLE
 
 SERVICE: Final = "sge"
-SITE_NAMES: Final = ("bin", "cell", "cluster", "root", "use_priority")
+SITE_NAMES: Final = tuple(name for name in TABLE.names(SITE) if name not in KIT_KEYS)
 """Names that configure access to the cluster and what is done about all jobs, beside those of the kit."""
-JOB_NAMES: Final = (
-    "cpu_resource", "default_prio", "hard", "mem_resource", "memoryPer", "nodeCount", "nodesEnvironment",
-    "parallelEnvironment", "priority", "soft", "tmp_resource",
-)  # fmt: skip
+JOB_NAMES: Final = TABLE.names(JOB)
 """Names that change the options of a job."""
 LOWEST_PRIORITY: Final = -1023
 HIGHEST_PRIORITY: Final = 1024

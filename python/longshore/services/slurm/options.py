@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from longshore.config.keys import JOB, SITE
 from longshore.contract.capabilities import Contradiction
 from longshore.contract.executor import Urgency
 from longshore.errors import ConfigError
@@ -27,19 +28,14 @@ from longshore.services.batch.jobs import ClusterFacts
 from longshore.services.batch.script import JobSpec, raw_lines, to_list
 from longshore.services.batch.settings import KIT_KEYS, PASSED_KEYS
 from longshore.services.slurm.cluster import RESERVATION, parse_time_limit
+from longshore.services.slurm.keys import TABLE
 from longshore.sites.requests import expand_hosts
 
-COMPONENT_NAMES: Final = (
-    *("cpu", "excludes", "features", "gres", "mem", "memPerCpu", "memPerGpu", "nodeCount", "nodes", "partition", "qos"),
-    *("reserv", "tasks", "tasksPerNode", "tmp", "wckey"),
-)
+COMPONENT_NAMES: Final = tuple(row.steps[-1] for row in TABLE.below("slurm") if row.series)
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
-JOB_NAMES: Final = (
-    *("BB", "DW", "exclusive", "launcher", "licence", "mailType", "mailUser", "nice", "omit", "priority", "requeue"),
-    "sbatch",
-)
+JOB_NAMES: Final = tuple(name for name in TABLE.names(JOB) if name not in COMPONENT_NAMES)
 """Names that apply to the whole job, not to a component."""
-SITE_NAMES: Final = ("clusters", "config", "diskGres", "lib_slurm", "nice_factor", "time_origin", "use_nice")
+SITE_NAMES: Final = tuple(name for name in TABLE.names(SITE) if name not in KIT_KEYS)
 """Names that configure access to the cluster, not jobs, beside those of the kit."""
 EXCLUSIVE_OPTIONS: Final = (
     frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}),
@@ -51,15 +47,8 @@ _GPU_OPTIONS: Final = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gp
 """Options that say the number of gpus, as an item of ``--gres`` does."""
 ESSENTIAL_OPTIONS: Final = frozenset({"array", "job-name", "output"})
 """Options without which a job could not be found again, or would be another."""
-SPELLINGS: Final = {
-    "licences": "licence",
-    "license": "licence",
-    "licenses": "licence",
-    "reservation": "reserv",
-    "constraint": "features",
-    "exclude": "excludes",
-    "nodelist": "nodes",
-}
+SPELLINGS: Final = {other: row.steps[-1] for row in TABLE.below("slurm") for other in row.spellings}
+"""Name per other spelling of it."""
 _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
 """HTCondor's (and BPS's) values for when to send mail, in Slurm's terms."""
 

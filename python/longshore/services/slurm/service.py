@@ -13,6 +13,7 @@ from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.slurm.cluster import parse_load
 from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.keys import TABLE
 from longshore.services.slurm.options import component_count
 from longshore.sites.requests import ignored_priorities
 
@@ -115,7 +116,7 @@ class SlurmService(BatchService, LauncherLine, BackendOptions, LoadReporter):
     name: ClassVar[str] = "slurm"
     dialect: ClassVar[type[SlurmDialect]] = SlurmDialect
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        raw_option_keys=("directives", "sbatch"),
+        raw_option_keys=("directives", *TABLE.raw_keys),
         environment_keys={
             "SBATCH_ACCOUNT": "accountingGroup",
             "SBATCH_CONSTRAINT": "slurm.features",

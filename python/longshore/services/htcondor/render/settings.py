@@ -9,18 +9,20 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.config.keys import JOB, SITE
 from longshore.config.quantities import parse_bool
 from longshore.contract.service import Context
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.wording import NAME_LIKENESS, did_you_mean, name_all
 from longshore.model.workflow import JobSettings
+from longshore.services.htcondor.keys import TABLE
 from longshore.services.htcondor.render import quoting
 from longshore.sites.inherited_environment import is_excluded
 
 SETTINGS_KEY: Final = "htcondor"
 """Key of the service's settings map."""
-JOB_KEYS: Final = ("nodeset", "overwriteJobFiles", "releaseExpr")
+JOB_KEYS: Final = tuple(sorted(row.name for row in TABLE.level(JOB) if row.name != TABLE.map and "." not in row.name))
 JOB_MAPS: Final = ("attrs", "profile.condor")
 RUN_KEYS: Final = (
     "executeMachinesPattern",
@@ -65,7 +67,7 @@ UNUSED_KEYS: Final = {
     "transferCommand": "HTCondor transfers files itself; a plug-in of the pool transfers files at URLs",
 }
 """Key without effect on HTCondor -> why."""
-SITE_KEYS: Final = ("maxJobs", "pool", "schedd")
+SITE_KEYS: Final = TABLE.names(SITE)
 """Keys of the map: limits of queued jobs per category; names of the pool and the schedd."""
 _OTHER_KEYS: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
 _LOGIN_VARIABLES: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
