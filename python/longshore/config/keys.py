@@ -242,6 +242,8 @@ def _properties(nodes: Mapping[str, _Node]) -> Properties:
 
 def _with_keys_below(entry: Schema, node: _Node) -> Schema:
     """Return the schema of a map with those of its keys; of a list of maps, with those of each map's keys."""
+    if not node.below:
+        return entry
     named = node.below.get("NAME")
     below = _properties({name: each for name, each in node.below.items() if name != "NAME"})
     if node.row is not None and node.row.type is MAPS:
