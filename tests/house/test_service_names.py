@@ -35,6 +35,7 @@ EXCEPTIONS = {
     "graphs/placeholders.py": "`local` is a keyword of the shell",
     "jobs/commands.py": "`local` is a keyword of the shell",
     "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
+    "config/keys.py": "the groups of services that use a key",
     "config/core_keys.py": "defaults and examples of keys that choose a service",
     "config/site_keys.py": "what a service that transfers files is, in a description",
     "config/layers.py": "an example of `--set` in a hint, where `local` is a site",

@@ -1,4 +1,4 @@
-"""The keys of every configuration, but for those of quantum graphs and of the profiles of sites: a table of rows."""
+"""The table of keys of every configuration, but for those of quantum graphs and of site profiles."""
 
 from __future__ import annotations
 

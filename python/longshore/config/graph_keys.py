@@ -1,4 +1,4 @@
-"""The keys of runs of quantum graphs, in LSST's layer of defaults: a table, apart because BPS decides them."""
+"""The table of keys of runs of quantum graphs, apart because BPS decides them: they are in LSST's layer of defaults."""
 
 from __future__ import annotations
 

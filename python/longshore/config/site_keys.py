@@ -1,4 +1,4 @@
-"""The keys of the profiles of sites: a table of rows, apart because the operators of sites write them."""
+"""The table of keys of site profiles, apart because the operators of sites write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of the service `htcondor`: a table, apart because looks read it without the service."""
+"""The table of keys of the service `htcondor`, apart because looks read it without the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of the service `sge`: a table, apart because looks read it without the service."""
+"""The table of keys of the service `sge`, apart because looks read it without the service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ TABLE: Final = KeyTable("Grid Engine", {
         Key("sge.bin", vt.STRING, SITE,
             "Folder of Grid Engine's programs: qsub, qstat, qacct, qdel, qconf and qalter; by default that on PATH.",
             example="/opt/sge/bin/lx-amd64"),
-        Key("sge.root", vt.STRING, SITE, "SGE_ROOT of every call; by default that of the environment.", example="/opt/sge"),
+        Key("sge.root", vt.STRING, SITE, "SGE_ROOT of every call; by default that of the environment.",
+            example="/opt/sge"),
         Key("sge.cell", vt.STRING, SITE,
             "SGE_CELL of every call; by default that of the environment, else Grid Engine's own.",
             example="default"),

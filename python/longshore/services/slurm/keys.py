@@ -1,4 +1,4 @@
-"""The keys of the service `slurm`: a table, apart because looks read it without the service."""
+"""The table of keys of the service `slurm`, apart because looks read it without the service."""
 
 from __future__ import annotations
 
