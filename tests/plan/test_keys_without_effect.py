@@ -178,7 +178,7 @@ SITE: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
     "fileSystem": ("scratch", {}),
     "transferCommand": ("cp {source} {target}", {"fileSystem": "scratch"}),
     "container": ("apptainer exec image.sif", {}),
-    "templates": ({"batch.sh": "mine.j2", "run-job": "mine.j2"}, {}),
+    "templates": ({"batch.sh": "mine.j2"}, {}),
     "htcondor": JOB["htcondor"],
     "slurm": JOB["slurm"],
     "lsf": JOB["lsf"],
@@ -324,6 +324,7 @@ def pair(service: str, level: str, key: str, *, pilots: bool = False) -> tuple[O
     samples, _ = LEVELS[level]
     value, context = samples[key]
     value = OPTIONS.get(service, "-x") if key == "backendOptions" else value
+    value = {"run-job": "mine.j2"} if (key, service) == ("templates", "local") else value
     around = {"packing": "pilot", **context} if pilots else context
     for name in reversed(key.split(".")):
         value = {name: value}
@@ -357,7 +358,7 @@ PLACES: Final = {
     "run": ((), ("payload",)),
     "site": (("site", "here"),),
 }
-SINGLE: Final = frozenset({"backendOptions", "status", "successIf", "bsub"})
+SINGLE: Final = frozenset({"backendOptions", "templates", "status", "successIf", "bsub"})
 """Keys that need a value of the service, exclude each other, or are an error on another service."""
 
 
@@ -481,3 +482,59 @@ def test_of_a_service_that_the_schema_does_not_name_only_keys_of_others_are_judg
     service = RunService(name="berth", users=frozenset({"berth"}), others={"slurm": "slurm"}, is_known=False)
     (found,) = find_keys_without_effect(root, SCHEMA, service)
     assert found.message == "'slurm' has no effect: it is for the service 'slurm', and this run's is 'berth'"
+
+
+GIVEN: Final = {"extraInitOptions": "x", "inCollection": "a", "dataQuery": "visit = 1", "idLinkPath": "links"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "used", "names"),
+    [
+        ("pipeline: {tasks: {a: {command: x}}}\n", "", ["--extra-init-options", "--input", "--id-link-path"]),
+        ("pipeline: {tasks: {a: {command: 'x {inCollection}'}}}\n", "", ["--extra-init-options", "--id-link-path"]),
+        ("pipelineYaml: tasks.yaml\n", "{inCollection}", ["--extra-init-options", "--id-link-path"]),
+        (
+            "wfformat: w.json\nrunQuantumCommand: x\nmakeIdLink: true\n",
+            "",
+            ["--extra-init-options", "--input", "--data-query"],
+        ),
+    ],
+)
+def test_options_of_bps_without_effect_on_a_payload_have_a_note(payload: str, used: str, names: list[str]) -> None:
+    Path("tasks.yaml").write_text(f"tasks: {{a: {{command: 'x {used}'}}}}\n", "utf-8")
+    Path("run.yaml").write_text(f"computeSite: local\nwmsServiceClass: local\n{payload}", "utf-8")
+    draft = read_draft(Path("run.yaml"), Overrides(GIVEN), now=0.0)
+    notes = [each.message for each in lint_configuration(draft) if each.told]
+    assert [note.split("'")[1] for note in notes] == names
+
+
+def test_keys_of_quantum_graphs_are_named_as_they_are_written() -> None:
+    text = "payload: {butlerConfig: repo}\nextraQgraphOptions: ''\npipeline: {tasks: {a: {command: x}}}\n"
+    Path("run.yaml").write_text(f"computeSite: local\nwmsServiceClass: local\n{text}", "utf-8")
+    (found,) = [each for each in lint_configuration(read_draft(Path("run.yaml"), now=0.0)) if each.told]
+    assert found.message.startswith("'payload.butlerConfig' has no effect: the payload is no quantum graph")
+    assert (found.origin.line, found.origin.column) == (3, 11)
+
+
+def test_a_template_that_the_service_does_not_have_is_told_with_the_nearest_name() -> None:
+    Path("run.yaml").write_text(
+        "computeSite: x\nsite: {x: {service: slurm, templates: {bacth.sh: mine.j2, engine.sh: mine.j2}}}\n", "utf-8"
+    )
+    (found,) = [each for each in lint_configuration(read_draft(Path("run.yaml"), now=0.0)) if each.told]
+    assert found.message == "'templates.bacth.sh' has no effect: the service 'slurm' has no such template"
+    assert found.hint == "Did you mean 'batch.sh'?"
+
+
+@pytest.mark.parametrize(
+    ("templates", "names"),
+    [
+        ("{batch.sh: mine.j2}", ["site.x.templates"]),
+        ("{longshore-job: mine.j2}", []),
+        ("{longshore-job: mine.j2, batch.sh: mine.j2}", ["templates.batch.sh"]),
+    ],
+)
+def test_of_templates_htcondor_has_the_program_of_jobs_alone(templates: str, names: list[str]) -> None:
+    text = f"computeSite: x\nsite: {{x: {{service: htcondor, templates: {templates}}}}}\n"
+    Path("run.yaml").write_text(text, "utf-8")
+    found = [each.message for each in lint_configuration(read_draft(Path("run.yaml"), now=0.0)) if each.told]
+    assert [message.split("'")[1] for message in found] == names

@@ -12,7 +12,7 @@ import click
 from longshore.cli.error_text import error_text, indent_paragraph
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, SERVICE, SITE_PATH
-from longshore.cli.terminal import print_json
+from longshore.cli.terminal import print_json, print_notes
 from longshore.errors import LongshoreError, RunUnreadableError, ServiceError
 from longshore.model.report import INDENT, KIB, escape_controls, format_size
 from longshore.model.wording import count_noun
@@ -95,7 +95,7 @@ def verify_command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool,
 )
 @click.option("--compute-site", metavar="NAME", default="", help="Use the settings of this site.")
 @SITE_PATH
-@click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; without effect.")
+@click.option("--pass-thru", metavar="TEXT", help="As in BPS; without effect.")
 @JSON
 @click.pass_context
 def ping_command(
@@ -106,12 +106,15 @@ def ping_command(
     config: Path | None,
     compute_site: str,
     site_path: tuple[str, ...],
+    pass_thru: str | None,
     as_json: bool,
 ) -> None:
     """Check whether a workload manager is available, and print its resources."""
     from longshore.plan.ping import ping
     from longshore.plan.problems import exit_status
 
+    if pass_thru:
+        print_notes(["'--pass-thru' has no effect: a ping asks each workload manager in the same way"])
     report = ping(wms_service_class, path=config, site=compute_site, site_path=site_path, now=time.time())
     if as_json:
         from longshore.reports.documents.site import PingDocument

@@ -52,6 +52,12 @@ class ListOptions(OptionRecord, frozen=True, kw_only=True):
         }
         return next((name for name, value in values.items() if value), None)
 
+    @property
+    def excluded_by_bps(self) -> str | None:
+        """The first option given that chooses another form of the list than BPS's table."""
+        values = {"--format": self.fields, "--tsv": self.tsv, "--no-header": self.no_header}
+        return next((name for name, value in values.items() if value), None)
+
 
 class DetailOptions(OptionRecord, frozen=True, kw_only=True):
     """Options for a single run."""
@@ -115,14 +121,24 @@ def report_command(
     ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
 ) -> None:
     """List the runs that are not over (without any: the last five), or report one run in detail."""
+    other_form = "--json" if detail.as_json else listing.excluded_by_bps
+    if detail.bps and other_form:
+        raise click.UsageError(f"--bps and {other_form} exclude each other.")
     if run:
         if listing.list_only_option:
             raise click.UsageError(f"{listing.list_only_option} is for the list of runs, not for a single run.")
+        if listing.pass_thru:
+            # BPS has this option for both.
+            print_notes(["'--pass-thru' has no effect: it is for the list of runs"])
         ctx.exit(_print_run(run, search, detail))
     if detail.watch:
         raise click.UsageError("Name the run to watch, as in 'longshore report --watch @last'.")
     if detail.html:
         raise click.UsageError(f"Name the run, as in 'longshore report @last --html {detail.html}'.")
+    if detail.return_exit_codes:
+        print_notes(
+            ["'--return-exit-codes' has no effect: it is for a single run, as in 'longshore report --id @last'"]
+        )
     _print_list(search, listing, detail)
 
 

@@ -185,7 +185,7 @@ def restart_command(ctx: click.Context, /, *, run: str, options: ChangeOptions, 
             "--label and --job limit --set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    _refuse_contradictions(options, sets, dry_run=run_options.dry_run, wait=run_options.wait)
+    _refuse_contradictions(options, sets, run_options)
     if not run_options.dry_run:
         require_access(opened.run, Access.ACT)
     if options.accept_loss and not run_options.dry_run:
@@ -199,15 +199,17 @@ def restart_command(ctx: click.Context, /, *, run: str, options: ChangeOptions, 
     ctx.exit(_restart(opened, plan, comparison, run_options))
 
 
-def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry_run: bool, wait: bool) -> None:
+def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], run_options: RunOptions) -> None:
     """Refuse options that contradict each other."""
+    dry_run = run_options.dry_run
     if options.with_changes and options.as_it_was:
         raise click.UsageError("--with-changes and --as-it-was contradict each other: leave one of them out.")
     if options.choice == "as-it-was" and (sets or options.new_graph):
         what = f"--set {sets[0]}" if sets else "--new-graph"
         raise click.UsageError(f"'{what}' changes the run, and --as-it-was ignores changes: leave one of them out.")
-    if wait and dry_run:
-        raise click.UsageError("--dry-run runs nothing: leave out --wait.")
+    if dry_run and (run_options.wait or run_options.share_outputs):
+        what = "--wait" if run_options.wait else "--share-outputs"
+        raise click.UsageError(f"--dry-run runs nothing: leave out {what}.")
     if options.new_graph and (options.choice != "with" or dry_run):
         raise click.UsageError(
             "--new-graph makes the quantum graph again: use it with --with-changes, without --dry-run."

@@ -31,6 +31,8 @@ from longshore.reports.status import status_run
 def status_command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
     """Print the state of a run. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
     opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    if search.hist is not None and not isinstance(opened, RunReport):
+        print_notes(["'--hist' has no effect: the state of a run is always known here"])
     report = opened if isinstance(opened, RunReport) else status_run(opened, check=True)
     if as_json:
         from longshore.reports.documents.run import status_document

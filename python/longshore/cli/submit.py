@@ -170,6 +170,8 @@ def submitcmd_command(
     from longshore.cli.logging_setup import LogProgress
     from longshore.plan.script_run import prepare_script, submit_script
 
+    if dry_run and (wait or share_outputs):
+        raise click.UsageError(f"--dry-run submits nothing: leave out {'--wait' if wait else '--share-outputs'}.")
     if not dry_run:
         with LogProgress() as progress:
             submitted = submit_script(
@@ -177,7 +179,7 @@ def submitcmd_command(
             )
         ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
     with LogProgress() as progress:
-        prepared = prepare_script(config_file, overrides, progress=progress)
+        prepared = prepare_script(config_file, overrides, with_probe=with_probe, progress=progress)
     if as_json:
         from longshore.reports.documents.run import submit_document
 
@@ -260,6 +262,8 @@ def submit_command(
 
             raise click.UsageError(f"--dry-run is for --reuse RUN here. Without it: {DRY_RUN_ADVICE}")
         raise click.UsageError("--by-content is for --reuse RUN: name the run whose results are kept.")
+    if options.dry_run and wait:
+        raise click.UsageError("--dry-run submits nothing: leave out --wait.")
     with LogProgress() as progress:
         if options.reuse is None:
             submitted = submit(

@@ -24,6 +24,7 @@ from longshore.config.profile import REQUEST_KEYS
 from longshore.config.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.retries import MAP_READERS, VALUE_READERS
 from longshore.config.schema import (
+    RENAMED_KEYS,
     Finding,
     Severity,
     check_schema,
@@ -337,7 +338,9 @@ def find_keys_without_effect(
         # Null, empty text and empty maps say nothing.
         if written is not None and value not in (None, "", {}, []) and value != _packaged_value(top.get(path[-1])):
             found[path] = _without_effect(path, written, users, service)
-    return list(found.values())
+    # A key of a site with another name in BPS is there under both.
+    renamed = {(*path[:-1], RENAMED_KEYS[path[-1]]): each for path, each in found.items() if path[-1] in RENAMED_KEYS}
+    return [each for path, each in found.items() if path not in renamed or each.origin != renamed[path].origin]
 
 
 def may_run_in_pilots(root: Node) -> bool:

@@ -145,6 +145,10 @@ def package_folder(module: str) -> Path | None:
     return folder
 
 
+SHIPPED_PROGRAMS: Final = ("longshore-job", "longshore-stage")
+"""Programs of jobs that a site may replace as it may templates."""
+
+
 def template_texts(service: type) -> dict[str, str]:
     """Return the text of each template a service ships, by file name without ``.j2``; subclasses inherit templates."""
     texts: dict[str, str] = {}

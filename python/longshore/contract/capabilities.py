@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 class Cancellable(ABC):
     """Ends runs (``longshore cancel``)."""
 
+    takes_pass_thru: bool = False
+    """Whether `JobSelection.pass_thru` has an effect."""
+
     @abstractmethod
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """End jobs. A second call, or one for a run that is over, is no error.

@@ -88,6 +88,8 @@ def _cancel_here(
         check_names(opened, selection)
     if note := _final_job_note(opened, selection):
         tell(note)
+    if selection.pass_thru and not service.takes_pass_thru:
+        tell(f"'--pass-thru' has no effect: the service '{opened.service.name}' takes no options for a cancellation")
     with explain_interruption(opened, "the cancellation may go on"):
         outcome = service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s

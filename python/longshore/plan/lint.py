@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from longshore.config.explain import KeyExplanation
 from longshore.config.includes import SourceFile, read_yaml
 from longshore.config.interpolate import Scope
+from longshore.config.layers import OPTIONS
 from longshore.config.lint import (
     BPS,
     BpsDefaultService,
@@ -29,8 +31,15 @@ from longshore.config.lint import (
     lint_unused_keys,
 )
 from longshore.config.lint_variables import LintContext, key_names
-from longshore.config.merge import Node, map_items, plain_map
-from longshore.config.plugins import CLUSTERING, SERVICES, built_in_plugins, shipped_path
+from longshore.config.merge import RUN_LAYERS, Node, map_items, plain_map
+from longshore.config.plugins import (
+    CLUSTERING,
+    SERVICES,
+    SHIPPED_PROGRAMS,
+    built_in_plugins,
+    shipped_path,
+    template_texts,
+)
 from longshore.config.schema import Finding, Severity, key_name, takes_number, variable_names
 from longshore.config.schemas import configuration_schema, key_table, service_plugins
 from longshore.config.search import INIT_LABEL
@@ -50,8 +59,9 @@ from longshore.errors import (
 from longshore.graphs.declarations import PER_JOB, PipelineKind, pipeline_kind
 from longshore.graphs.payload_files import locate_file, pipeline_node
 from longshore.model.report import FINAL_LABEL
-from longshore.model.wording import list_words
+from longshore.model.wording import did_you_mean, list_words, name_all
 from longshore.plan.configuration import CONVERT_FROM, Configuration, explain_keys
+from longshore.sites.profile import site_description
 from longshore.sites.site import is_described, raise_first_error, unknown_site
 
 # Limits of a static check of a run (lint), and what depends on files or the machine (decision 0087).
@@ -197,6 +207,37 @@ def _find_file(configuration: Configuration, key: str) -> Path | None:
 # Lint of a configuration at its site, with what only the payload and other services tell.
 
 
+_TEMPLATES: Final = "templates"
+_PLAIN_PAYLOADS: Final = ("pipeline", "pipelineYaml", "wfformat", "graphFile")
+"""Keys that name a payload, which may be another one than a quantum graph."""
+_QUERIED_PAYLOADS: Final = ("pipeline", "pipelineYaml")
+"""Those whose data ``dataQuery`` selects."""
+_GRAPH_KEYS: Final = frozenset(
+    [
+        "butlerConfig",
+        "inCollection",
+        "qgraphFileTemplate",
+        "createQuantumGraph",
+        "updateQuantumGraph",
+        "defaultPreCmdOpts",
+        "qgraphPreCmdOpts",
+        "updateQgraphPreCmdOpts",
+        "initPreCmdOpts",
+        "runPreCmdOpts",
+        "extraQgraphOptions",
+        "extraUpdateQgraphOptions",
+        "extraInitOptions",
+        "extraRunQuantumOptions",
+        "extraAggregateOptions",
+        "pipetaskOutput",
+        "pipetaskInput",
+        "pipetaskDataQuery",
+        "fileDistributionEndPoint",
+    ]
+)
+"""Keys that only quantum graphs use, by the commands in their defaults."""
+_OPTION_NAMES: Final = {"inCollection": "input"}
+"""Options with another name than their key."""
 _CONVERTED_KEYS: Final = frozenset({"queue", "directives", "partitions", "backendOptions"})
 """Keys of other services of which a converted run tells itself."""
 _CLASS_KEYS = ("class", "wmsServiceClass", "service")
@@ -259,6 +300,8 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     findings += lint(configuration.config, configuration_schema(), surroundings, bps=bps, labels=payload.labels)
     findings += _keys_of_other_services(configuration)
     findings += _values_of_bps(configuration)
+    findings += _keys_of_other_payloads(configuration)
+    findings += _unused_link_folder(configuration)
     findings += _undescribed_site(configuration)
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
@@ -366,7 +409,17 @@ def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
     if is_converted:
         yield from _dropped_keys(found, service)
     else:
-        yield from (finding for finding in found if finding.path[-1] not in refused)
+        unknown = list(unknown_templates(configuration, RUN_LAYERS))
+        # A map of templates with one that has an effect is told by the names of the others.
+        dropped = {*refused, *([_TEMPLATES] if _has_program(configuration) else ())}
+        yield from (finding for finding in found if finding.path[-1] not in dropped)
+        yield from unknown
+
+
+def _has_program(configuration: Configuration) -> bool:
+    """Whether the site replaces a program of jobs, which each service has."""
+    described = site_description(configuration.config, configuration.site, [_TEMPLATES])
+    return not map_items(map_items(described).get(_TEMPLATES)).keys().isdisjoint(SHIPPED_PROGRAMS)
 
 
 def _dropped_keys(found: Sequence[Finding], service: RunService) -> Iterator[Finding]:
@@ -377,6 +430,32 @@ def _dropped_keys(found: Sequence[Finding], service: RunService) -> Iterator[Fin
         has = "have" if names[1:] else "has"
         message = f"{list_words(names)} {has} no effect on this machine, in place of the workload manager"
         yield replace(dropped[0], message=message, hint="")
+
+
+def unknown_templates(configuration: Configuration, layers: Collection[str]) -> Iterator[Finding]:
+    """Yield a note for each template, written in one of some layers, of a name that the service does not have."""
+    described = site_description(configuration.config, configuration.site, [_TEMPLATES])
+    items = map_items(map_items(described).get(_TEMPLATES)).items()
+    written = {name: node for name, node in items if node.origin.layer in layers}
+    try:
+        service = configuration.load_service() if written else None
+    except (CodeRefusedError, UnknownServiceError):
+        return
+    own = template_texts(type(service))
+    known = {*own, *SHIPPED_PROGRAMS}
+    for name, node in written.items():
+        # Of a service without templates, the whole map has no effect, unless it has a program of jobs.
+        if (own or known & written.keys()) and name not in known:
+            whose = short_name(configuration.service)
+            yield Finding(
+                message=f"'{_TEMPLATES}.{name}' has no effect: the service '{whose}' has no such template",
+                origin=node.origin,
+                hint=did_you_mean(name, known) or name_all(sorted(known)),
+                severity=Severity.NOTE,
+                path=("site", configuration.site, _TEMPLATES, name),
+                at_key=True,
+                told=True,
+            )
 
 
 def service_of_keys(configuration: Configuration) -> RunService | None:
@@ -410,6 +489,67 @@ def service_of_keys(configuration: Configuration) -> RunService | None:
         others=others,
         is_known=bool(users),
     )
+
+
+def _keys_of_other_payloads(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a note for each key of quantum graphs in a run of another payload that does not use it as a variable."""
+    config = configuration.config
+    if not any(key in config for key in _PLAIN_PAYLOADS) or any(
+        each.name == "lsst" for each in configuration.all_layers
+    ):
+        return
+    keys = _GRAPH_KEYS if any(key in config for key in _QUERIED_PAYLOADS) else _GRAPH_KEYS | {"dataQuery"}
+    written = [(path, node) for path, node in _written_keys(config.root) if path[-1] in keys]
+    if not written or _plugins_read(configuration):
+        return
+    uses = find_payload_names(configuration, files=True).uses
+    used = {*variable_names(config.root), *(uses or ())}
+    for path, node in written:
+        if uses is not None and path[-1] not in used:
+            yield Finding(
+                message=f"'{_given_name(path, node)}' has no effect: the payload is no quantum graph, and nothing uses "
+                f"'{{{path[-1]}}}'",
+                origin=node.origin,
+                hint="Leave it out.",
+                severity=Severity.NOTE,
+                path=path,
+                at_key=True,
+                told=True,
+            )
+
+
+def _written_keys(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Yield the keys at the places of a payload that were written for this run, and say something."""
+    top = map_items(root)
+    for section, items in (("", top), *((name, map_items(top.get(name))) for name in ("payload", "bps_cmdline"))):
+        for key, node in items.items():
+            if node.origin.layer in RUN_LAYERS and node.value not in (None, ""):
+                yield (section, key) if section else (key,), node
+
+
+def _given_name(path: Sequence[str], node: Node) -> str:
+    """Return the name of a key as it was given: as an option, or in a file."""
+    if node.origin.file != OPTIONS:
+        return key_name(path)
+    return "--" + _OPTION_NAMES.get(path[-1], re.sub("([A-Z])", lambda found: f"-{found[1].lower()}", path[-1]))
+
+
+def _unused_link_folder(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a note where a folder of links is named, and no link is made."""
+    key = "idLinkPath"
+    for path, node in _written_keys(configuration.config.root):
+        if path[-1] == key and key not in variable_names(configuration.config.root):
+            with suppress(ConfigError):
+                if not configuration.flag("makeIdLink"):
+                    yield Finding(
+                        message=f"'{_given_name(path, node)}' has no effect: no link is made",
+                        origin=node.origin,
+                        hint="Say 'makeIdLink: true', or --make-id-link.",
+                        severity=Severity.NOTE,
+                        path=path,
+                        at_key=True,
+                        told=True,
+                    )
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from longshore.config.merge import (
     to_node,
 )
 from longshore.config.notices import SECTION, read_notices
-from longshore.config.plugins import shipped_path, template_texts
+from longshore.config.plugins import SHIPPED_PROGRAMS, shipped_path, template_texts
 from longshore.config.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.retries import ValueReader, parse_signals
 from longshore.config.schema import Finding, Severity
@@ -559,7 +559,7 @@ def service_context(
         ),
         paths=run,
         templates=template_texts(type(service))
-        | {name: shipped_path("bin", name).read_text("utf-8") for name in ("longshore-job", "longshore-stage")}
+        | {name: shipped_path("bin", name).read_text("utf-8") for name in SHIPPED_PROGRAMS}
         | _read_templates(site),
     )
 

@@ -73,11 +73,13 @@ def submit_script(
 
 
 @hidden_secrets()
-def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
-    """Write the run directory of one script; its id is not registered."""
+def prepare_script(
+    path: Path, overrides: Overrides | None = None, *, with_probe: bool = True, progress: Progress
+) -> PreparedRun:
+    """Write the run directory of one script; its id is not registered. The parameters are those of `submit_script`."""
     with reserved_id() as (run_id, now):
         recording = RecordingProgress(progress)
-        plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=True, progress=recording)
+        plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=with_probe, progress=recording)
         with releasing_site(plan.run):
             prepared = advance_run(plan, PreparedRun, recording)
     remove_entry(run_id)

@@ -20,7 +20,7 @@ from longshore.contract.service import Inventory, PingReport, Problem, RunPaths
 from longshore.errors import CodeRefusedError, ConfigError, Origin, UnknownServiceError
 from longshore.plan.configuration import Draft, make_draft, site_overrides
 from longshore.plan.judgement import judge_site
-from longshore.plan.lint import lint_configuration, service_of_keys
+from longshore.plan.lint import lint_configuration, service_of_keys, unknown_templates
 from longshore.plan.ping import hide_in_problem, hide_in_report
 from longshore.plan.problems import exit_status
 from longshore.plan.resolved_run import service_context
@@ -179,6 +179,7 @@ def _find_unused_keys(draft: Draft) -> Iterator[Finding]:
     layers = {LayerRank.SYSTEM.label, LayerRank.USER.label}
     found = find_keys_without_effect(draft.config.root, configuration_schema(), service, layers=layers, site=draft.site)
     yield from (finding for finding in found if finding.path[:1] == ("site",))
+    yield from unknown_templates(draft, {LayerRank.SITE.label, *layers})
 
 
 def _merge_causes(written: Sequence[Problem], others: Sequence[Problem]) -> list[Problem]:

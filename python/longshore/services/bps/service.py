@@ -80,6 +80,8 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         self.name = name  # type: ignore[misc]
         self._plugin = plugin
         self._records = reports_nothing(plugin)
+        # A plug-in without reports has no queue: its process is ended.
+        self.takes_pass_thru = not self._records
         # What runs the final job is ended.
         self.traits = ServiceTraits(  # type: ignore[misc]
             final_job_survives_cancel=not self._records,

@@ -109,6 +109,7 @@ class HTCondorService(
     """HTCondor as a workload manager: pool, schedd and DAGMan."""
 
     name: ClassVar[str] = NAME
+    takes_pass_thru = True
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         transfers_files=True,
         settings_key=SETTINGS_KEY,
