@@ -124,6 +124,19 @@ def test_the_slots_of_a_host_are_not_its_processors() -> None:
     assert parse_slots("") == {}
 
 
+@pytest.mark.parametrize("own", ["bsub: ['-n 64']", "bsub: ['-n 2,64', '-R span[hosts=1]']"])
+def test_slots_on_several_hosts_and_ranges_of_them_are_no_fault(lsf_site: LsfSite, own: str) -> None:
+    lsf_site.describe("", own)
+    done = lsf_site.cli("ping", "--config", lsf_site.write(""))
+    assert done.returncode == 0, done.stdout
+
+
+def test_slots_on_one_host_are_those_of_a_host(lsf_site: LsfSite) -> None:
+    lsf_site.describe("", "bsub: ['-n 64', '-R span[hosts=1]']")
+    done = lsf_site.cli("ping", "--config", lsf_site.write(""))
+    assert "64 of 'cpus', and the largest node has 8" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("site", "message"),
     [

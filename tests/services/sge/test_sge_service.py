@@ -349,6 +349,23 @@ def test_patterns_are_left_to_the_trial_and_so_is_a_script_that_wants_none() -> 
     assert SgeDialect(own).trial_call("#$ -w e\n#$ -l a=1 -w n\n:\n") is None
 
 
+@pytest.mark.parametrize(
+    ("slots", "asked", "needed"),
+    [("4", (4, 4), (4, 4)), ("2-16", (16, 16), (2, 2)), ("-8", (8, 8), (1, 1)), ("2-", (9_999_999, 9_999_999), (2, 2))],
+)
+def test_of_a_range_of_slots_the_most_count_for_limits_and_the_fewest_for_hosts(
+    slots: str, asked: tuple[int, int], needed: tuple[int, int]
+) -> None:
+    own: dict[str, Any] = {"mem_resource": "h_vmem", "directives": [f"-pe smp {slots}", "-l h_vmem=1G"]}
+    spec = job_spec(SgeDialect(own), Batch(id="0", tag="b", request=Request(), members=()), {"sge": own})
+    dialect = SgeDialect(own)
+    sizes = [
+        [(each.cpus_per_node, (each.memory_b or 0) // GIB) for each in f(spec)]
+        for f in (dialect.allocations, dialect.needs)
+    ]
+    assert sizes == [[asked], [needed]]
+
+
 def test_a_project_is_judged_by_the_list_of_projects() -> None:
     asked = Allocation(account="astor")
     (unmet,) = find_unmet_requests(asked, Inventory(names={"project": ("astro", "bio")}))

@@ -256,6 +256,13 @@ class Dialect(ABC):
         asked = Allocation.of_request(job.batch.request)
         return (msgspec.structs.replace(asked, partitions=(str(queue),) if queue else ()),)
 
+    def needs(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what each component of a job needs at least, where it takes more of what is there.
+
+        By default, that is what it asks for (`allocations`).
+        """
+        return self.allocations(job)
+
     def contradictions(self, own: Mapping[str, YamlValue]) -> Iterator[Contradiction]:
         """Return the settings in the own map of jobs, raw lines among them, that cannot both hold; by default none."""
         return iter(())

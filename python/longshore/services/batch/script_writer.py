@@ -71,7 +71,7 @@ class ScriptWriter:
     def _defaults(self, asked: JobSpec) -> SiteDefaults:
         """Return the site's account and QOS, and its first partition that holds a job."""
         rows = cast("Sequence[PartitionRow]", self._settings.get("partitions") or ())
-        row = choose_partition(rows, self._dialect.allocations(asked)[0]) if rows else None
+        row = choose_partition(rows, self._dialect.needs(asked)[0]) if rows else None
         plain = site_defaults(self._settings)
         if row is None:
             return plain

@@ -103,13 +103,13 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         problems += find_missing_limits(workflow, ctx.settings)
         problems += check_packing(workflow, ctx, self.name, self.client)
         problems += note_small_arrays(workflow)
-        problems += check_requests(workflow, ctx, self.allocations, self.name)
+        problems += check_requests(workflow, ctx, self._needs, self.name)
         return problems
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return what the cluster does not have for these jobs, by the answer of `ping`."""
         chosen = list(jobs)
-        found = find_unmet_jobs(chosen, ctx, self.allocations, self.name)
+        found = find_unmet_jobs(chosen, ctx, self._needs, self.name)
         if ctx.probe is not None and ctx.probe.inventory is not None and not any(each.fatal for each in found):
             found += find_refused_jobs(chosen, ctx, self.client(ctx.settings.get("executor", {})))
         return found
@@ -128,6 +128,14 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         try:
             dialect = self.dialect(own_map(self.name, settings))
             return dialect.allocations(job_spec(dialect, batch_of(job), settings))
+        except ConfigError:
+            return (Allocation.of_request(job.request),)
+
+    def _needs(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
+        """Return what each component of a job needs at least, to be compared with what a cluster has."""
+        try:
+            dialect = self.dialect(own_map(self.name, settings))
+            return dialect.needs(job_spec(dialect, batch_of(job), settings))
         except ConfigError:
             return (Allocation.of_request(job.request),)
 

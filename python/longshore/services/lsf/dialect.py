@@ -109,6 +109,10 @@ class LsfDialect(DependencyDialect):
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
 
+    def needs(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what jobs need at least on one host, of a range of slots the fewest."""
+        return (allocation(job, least=True),)
+
     contradictions = staticmethod(contradictions)
 
     directives = staticmethod(directives)

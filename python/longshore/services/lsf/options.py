@@ -163,17 +163,22 @@ _WHOLE_UNITS: Final = frozenset({"socket", "numa"})
 """Units that have nobody knows how many processors."""
 
 
-def allocation(job: JobSpec) -> Allocation:
-    """Return what jobs ask for by their request and by raw lines, which win."""
+def allocation(job: JobSpec, *, least: bool = False) -> Allocation:
+    """Return what jobs ask for, or need at least on one host, by their request and by raw lines, which win."""
     own, found = job.own, Allocation.of_request(job.batch.request)
     values, requirements = raw_values(job.raw)
+    requirements += to_list(own.get("resource"))
     queue = values.get("-q") or str(job.batch.attributes.get("queue") or "")
     # Of a range of slots, the largest counts.
-    slots = max((parse_number(part) or 0 for part in values.get("-n", "").split(",")), default=0)
+    numbers = [parse_number(part) or 0 for part in values.get("-n", "").split(",")]
+    slots = min(numbers) if least else max(numbers)
+    on_one_host = job.batch.request.cpus > 1 or any("hosts=1]" in text for text in requirements)
+    if slots and least and not on_one_host:
+        # They may be on as many hosts.
+        slots = 1
     whole = parse_number(values.get("-nnodes", ""))
     nodes = whole or (node_count(SERVICE, own) if own.get("nodeCount") and not slots else None)
     cpus = slots or found.cpus_per_task
-    requirements += to_list(own.get("resource"))
     units = [unit for text in requirements for unit in _AFFINITY.findall(text)]
     for _, number, times in units:
         cpus = max(cpus, (slots or found.cpus_per_task) * int(number or 1) * int(times or 1))

@@ -137,6 +137,10 @@ class SgeDialect(DependencyDialect):
         """Return what jobs ask for, raw lines included."""
         return (allocation(job),)
 
+    def needs(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what jobs need at least, of a range of slots the fewest."""
+        return (allocation(job, least=True),)
+
     contradictions = staticmethod(contradictions)
 
     def node_launcher(self, nodes: int, cpus: int) -> HostLauncher:

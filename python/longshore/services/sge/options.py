@@ -73,10 +73,10 @@ def options(job: JobSpec, slack_s: float | None = None) -> Iterator[str]:
         yield f"-m {_word('whenToMail', _MAIL.get(when.lower(), when))}"
     nodes, key, environment = slots_environment(own, request.cpus)
     slots = request.cpus if environment else 1
-    raw = _raw_slots(_hard_text(job))
+    raw = _raw_slots(_hard_text(job), least=True)
     if environment and not raw:
         yield f"-pe {_word(key, environment)} {nodes * slots}"
-    # The memory of a job is divided by the slots that it gets, also where a raw line says how many.
+    # The memory of a job is divided by the slots that it gets, also where a raw line says how many: at least so many.
     slots = -(-raw // nodes) or slots
     byte_resources = {*_MEMORY_RESOURCES, *(job.facts.byte_resources if job.facts else ())}
     resources = (*_amounts(request, own, slots, byte_resources), *_resources(request))
@@ -258,17 +258,21 @@ def _hard_text(job: JobSpec) -> str:
     return re.sub(r"(?s)(?:^|\s)-soft\b.*?(?=\s-hard\b|$)", "", lines).replace('"', "").replace("'", "")
 
 
-def _raw_slots(text: str) -> int:
-    """Return the slots that the last ``-pe`` of raw options asks for, of a range the most; 0 without one."""
+def _raw_slots(text: str, *, least: bool = False) -> int:
+    """Return the slots that the last ``-pe`` of raw options asks for, of a range the most or least; 0 without one."""
     ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
     if not ranges:
         return 0
-    slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0)
+    numbers = [int(number) for number in re.findall(r"\d{1,9}", ranges[-1])]
+    if least:
+        # A range may have no beginning: -16.
+        return 1 if ranges[-1].startswith("-") else min(numbers, default=0)
+    slots = max(numbers, default=0)
     return _NO_END if ranges[-1].endswith("-") else slots
 
 
-def allocation(job: JobSpec) -> Allocation:
-    """Return what jobs ask for; options behind ``-soft`` are wishes, and do not count."""
+def allocation(job: JobSpec, *, least: bool = False) -> Allocation:
+    """Return what jobs ask for, or need at least; options behind ``-soft`` are wishes, and do not count."""
     own, request = job.own, job.batch.request
     text = _hard_text(job)
     written = {name: str(amount) for name, amount in request.resources.items()} | requested(text)
@@ -276,7 +280,7 @@ def allocation(job: JobSpec) -> Allocation:
     found = Allocation.of_request(request)
     queues = re.findall(r"(?:^|\s)-q\s+(\S+)", text) or [str(job.batch.attributes.get("queue") or "")]
     # Those of each host.
-    slots = -(-_raw_slots(text) // node_count(SERVICE, own))
+    slots = -(-_raw_slots(text, least=least) // node_count(SERVICE, own))
     cpus = slots or parse_number(asked.get(str(own.get("cpu_resource")), "")) or found.cpus_per_task
     nodes, _, environment = slots_environment(own, cpus)
     disk = parse_bytes(asked.get(str(own.get("tmp_resource")), ""))

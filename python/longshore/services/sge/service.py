@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
 from longshore.contract.service import Context, Inventory, PingReport, Problem, ServiceTraits
-from longshore.errors import ConfigError, OptionHelpRequest
+from longshore.errors import ConfigError, OptionHelpRequest, UnreachableError
 from longshore.model.wording import count_noun
 from longshore.model.workflow import Job
 from longshore.services.batch.answers import SubmitOutcome
@@ -252,7 +252,8 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
         # Lines of the site's set-up may load what is missing here.
         if not ctx.settings.get("executor", {}).get("setup"):
             missing = find_missing_access(own_map(self.name, ctx.site.settings), os.environ)
-            problems += [msgspec.structs.replace(missing, origin=ctx.site.origin)] if missing else []
+            where = {"origin": ctx.site.origin, "code": UnreachableError.code}
+            problems += [msgspec.structs.replace(missing, **where)] if missing else []
         return [
             *problems,
             *check_jobs(workflow, ctx),
