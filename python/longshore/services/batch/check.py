@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -236,8 +237,22 @@ def find_unmet_jobs(jobs: Iterable[Job], ctx: Context, allocate: Allocate, servi
         except ConfigError:
             continue
         for each in components:
-            found += _check_inventory(job, at_site(each, settings, row), inventory, service_key)
+            asked = _within(at_site(each, settings, row), ctx.probe.capacity or {})
+            found += _check_inventory(job, asked, inventory, service_key)
     return found
+
+
+def _within(asked: Allocation, capacity: Mapping[str, int]) -> Allocation:
+    """Return what a job asks for without the amounts that no node has, which `check_requests` reports."""
+    if (
+        asked.memory_b is not None
+        and asked.memory_b != WHOLE_NODE_B
+        and asked.memory_b > capacity.get("memory", math.inf)
+    ):
+        asked = msgspec.structs.replace(asked, memory_b=None)
+    if asked.cpus_per_node > capacity.get("cpus", math.inf):
+        asked = msgspec.structs.replace(asked, tasks=1, cpus_per_task=1, least_cpus=0)
+    return asked
 
 
 _MOST_TRIALS: Final = 4
