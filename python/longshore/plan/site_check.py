@@ -216,7 +216,9 @@ def _find_answered_errors(draft: Draft, report: PingReport, found: Iterable[Prob
     promises to hold.
     """
     site = draft.resolved_site
+    told = set()
     for problem in found:
+        told.add(problem.message)
         origin = problem.origin or _value_origin(draft, problem.message) or site.origin
         hint = problem.hint or f"'longshore ping --compute-site {site.name}' asks again."
         yield msgspec.structs.replace(problem, origin=_value_origin(draft, problem.message) or origin, hint=hint)
@@ -228,6 +230,9 @@ def _find_answered_errors(draft: Draft, report: PingReport, found: Iterable[Prob
     for row in find_row_problems(rows, inventory):
         origin = origins[row.row] if row.row < len(origins) else site.origin
         origin = (_value_origin(draft, row.message) if row.is_name else None) or origin
+        if row.message in told:
+            # The site's own job would go to that row.
+            continue
         yield Problem(message=row.message, hint=row.hint, origin=origin, fatal=row.fatal)
     for name, message, hint in find_limit_problems(site.limits, report.capacity or {}, inventory.max_array):
         yield Problem(message=message, hint=hint, origin=site.limits[name].origin)
