@@ -54,7 +54,7 @@ def test_a_cluster_that_can_be_used(ask: Callable[..., CommandResult], slurm_poo
 
 def test_what_a_site_names_and_is_not_there(ask: Callable[..., CommandResult], slurm_pool: SlurmPool) -> None:
     done = ask(accountingGroup="nobody", qos="nope", partitions=[{"name": "gone"}])
-    assert done.returncode == 4
+    assert done.returncode == 7
     message = done.json["message"]
     assert "there is no partition 'gone'" in message
     assert ("this user may not charge the account 'nobody'" in message) is slurm_pool.accounting
@@ -69,11 +69,11 @@ def test_a_partition_that_is_down(ask: Callable[..., CommandResult], slurm_pool:
         done = ask(queue="short")
     finally:
         slurm_pool.run("scontrol", "update", "PartitionName=short", "State=UP")
-    assert done.returncode == 4
-    assert done.json["message"] == "the partition 'short' is down"
+    assert done.returncode == 0
+    assert done.json["notes"] == ["the partition 'short' is down: jobs wait until that changes"]
 
 
 def test_a_cluster_that_is_not_there(ask: Callable[..., CommandResult], tmp_path: Path) -> None:
     done = ask(slurm={"config": str(tmp_path / "no.conf")})
     assert done.returncode == 4
-    assert done.json["message"].startswith("the controller does not answer: ")
+    assert done.json["message"] == f"'slurm.config' is '{tmp_path}/no.conf', which is not there"

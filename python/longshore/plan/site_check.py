@@ -152,7 +152,11 @@ def _find_service_errors(draft: Draft) -> tuple[PingReport | None, list[Problem]
         return None, problems
     report = service.ping(context)
     context = msgspec.structs.replace(context, probe=report)
-    return report, [*_find_answered_errors(draft, report, judge_site(draft, service, context))]
+    found: dict[str, Problem] = {}
+    for each in _find_answered_errors(draft, report, judge_site(draft, service, context)):
+        # The site's own job may have the same fault as a row.
+        found.setdefault(each.message, each)
+    return report, list(found.values())
 
 
 def _find_written_errors(draft: Draft) -> Iterator[Problem]:
