@@ -9,11 +9,14 @@ from textwrap import dedent
 
 import pytest
 
-from longshore.errors import LongshoreError
+from longshore.contract.service import Intervention, JobSelection, RunPaths
+from longshore.errors import LongshoreError, RequestError
+from longshore.model.workflow import MIB
 from longshore.plan.run_plan import RunPlan
 from longshore.plan.site_choice import resolve_at_chosen_site
 from longshore.plan.stages import Stage, advance_run, run_stages
 from longshore.progress import QuietProgress, RecordingProgress
+from longshore.services.slurm.service import SlurmService
 
 SITE = """
     wmsServiceClass: {service}
@@ -365,3 +368,41 @@ def test_a_job_takes_what_it_asks_for_of_the_limits_over_all_runs(
 def prepare_with(more: str) -> None:
     Path("run.yaml").write_text(f"{Path('run.yaml').read_text('utf-8')}{more}\n", "utf-8")
     run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+
+
+@pytest.mark.parametrize(
+    ("more", "most_mib"),
+    [
+        ("", 8192),
+        ("slurm: {nodeCount: 2}", 4096),
+        ("slurm: {cpu1: 1}", 8192),
+        ("slurm: {cpu1: 1, mem1: 2G}", 6144),
+        ("requestMemoryMax: 3000", 3000),
+    ],
+)
+def test_memory_grows_no_further_than_the_ceiling_allows_on_all_nodes(more: str, most_mib: int) -> None:
+    text = f"{dedent(SITE).format(service='slurm')}requestMemory: 1024\nmemoryMultiplier: 2\n{more}\n"
+    Path("run.yaml").write_text(text, "utf-8")
+    progress = RecordingProgress(QuietProgress())
+    run = resolve_at_chosen_site(Path("run.yaml"), now=0.0, progress=progress, with_probe=False)
+    plan = advance_run(run, RunPlan, progress)
+    largest = next(iter(plan.workflow)).settings.attributes["requestMemoryMax"]
+    assert int(largest) // MIB in range(most_mib - 1, most_mib + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"requestMemory": "5 GiB"}, "with 'requestMemory=5 GiB', jobs of 'A' ask for 10240 MiB of 'requestMemory'"),
+        ({"requestCpus": "3"}, "with 'requestCpus=3', jobs of 'A' ask for 6 of 'requestCpus'"),
+        ({"requestCpus": "5"}, "'requestCpus=5' asks for 5 of 'requestCpus', and 'limits.cpus' of the site is 4"),
+    ],
+)
+def test_a_change_of_a_request_counts_with_what_else_a_job_asks_for(changes: dict[str, str], words: str) -> None:
+    Path("run.yaml").write_text(
+        f"{dedent(SITE).format(service='slurm')}requestMemory: 1024\nslurm: {{nodeCount: 2}}\n", "utf-8"
+    )
+    _, folder = run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+    assert folder is not None
+    with pytest.raises(RequestError, match=re.escape(words)):
+        SlurmService().steer(RunPaths(folder), Intervention(act="set", selection=JobSelection(), set=changes))

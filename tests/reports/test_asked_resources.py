@@ -28,7 +28,14 @@ pipeline:
     plain: {{command: "true"}}
     wide: {{command: "true"}}
     several: {{command: "true"}}
+    alone: {{command: "true"}}
+    half: {{command: "true"}}
 pipetask:
+  alone:
+    slurm: {{nodeCount: 2-4, exclusive: true}}
+    directives: ["--mem-per-cpu=150"]
+  half:
+    directives: ["-c 4 --threads-per-core=1 --mincpus=6"]
   wide:
     requestWalltime: "1:00:00"
     slurm: {{cpu: 16, mem: 100G, qos: high, constraint: "a100|v100", sbatch: ["--comment={secret}"]}}
@@ -69,6 +76,20 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             [
                 "slurm:    2 nodes, 8 tasks of 1 cpu, 100 MiB of memory on each node, partition long",
                 "          by nodeCount=2, tasks=8, partition=long",
+            ],
+        ),
+        (
+            "alone",
+            [
+                "slurm:    2 to 4 nodes, whole nodes, 2 tasks of 1 cpu, 150 MiB of memory for each cpu, part",
+                "          by nodeCount=2-4, exclusive=True, directives=['--mem-per-cpu=150']",
+            ],
+        ),
+        (
+            "half",
+            [
+                "slurm:    4 cpus, at least 6 cpus on each node, 1 thread of each core, 100 MiB of memory, partition",
+                "          by directives=",
             ],
         ),
     ],

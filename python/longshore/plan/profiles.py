@@ -34,7 +34,7 @@ from longshore.plan.jobs import compile_profiles, lower_to_capacity
 from longshore.plan.resolved_run import ResolvedRun, refuse_late_functions, service_context
 from longshore.progress import Progress
 from longshore.rundir.histories import read_history
-from longshore.sites.limits import EXECUTOR_FIELDS, PER_USER, executor_limits, lower_to_limits, user_limit
+from longshore.sites.limits import EXECUTOR_FIELDS, PER_USER, SiteLimits, executor_limits, lower_to_limits, user_limit
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.profile import launch_line, setup_lines, site_description
 from longshore.sites.requests import PartitionRow, at_site, choose_partition, convert_to_local, find_node_size
@@ -139,6 +139,7 @@ class ProfileCompiler:
         site = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
         settings, limit_notes = lower_to_limits(settings, site.limits, not_chosen, site.name)
+        settings = self._hold_growth(settings, site.limits)
         setup = self._setup(configuration)
         staging = self._staging(configuration)
         if site.settings.get("fileSystem") in _UNSHARED:
@@ -149,6 +150,25 @@ class ProfileCompiler:
         settings = self._count_for_user(settings)
         launcher = self._launcher(profiles[0]) if self._service_keys else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _hold_growth(self, settings: JobSettings, limits: SiteLimits) -> JobSettings:
+        """Return settings whose memory grows no further than the limit allows on all nodes of a job together."""
+        most, request = limits.get("memory"), settings.request
+        largest = settings.attributes.get("requestMemoryMax")
+        if most is None or request.memory_b is None or not isinstance(largest, int):
+            return settings
+        if not isinstance(self._run.service, AllocationReader):
+            return settings
+        service, executor = self._run.service, self._run.context.settings.get("executor", {})
+
+        def total(memory_b: int) -> int:
+            asked = msgspec.structs.replace(settings, request=msgspec.structs.replace(request, memory_b=memory_b))
+            return total_asked(self._run, service.allocations(asked, executor)).memory_b or 0
+
+        while largest > request.memory_b and (beyond := total(largest)) > most.amount:
+            # It is a sum of what each node has.
+            largest = max(request.memory_b, min(largest - MIB, int(largest * most.amount / beyond)))
+        return msgspec.structs.replace(settings, attributes={**settings.attributes, "requestMemoryMax": largest})
 
     def _count_for_user(self, settings: JobSettings) -> JobSettings:
         """Return settings with what the jobs take of the limits over all runs of a user, if an engine keeps these."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from longshore.contract.capabilities import (
+    AllocationReader,
     Amendable,
     Cancellable,
     LivenessProbe,
@@ -48,7 +49,7 @@ from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.states import JobState
 from longshore.model.submission import Submission
-from longshore.model.workflow import Request
+from longshore.model.workflow import JobSettings, Request, total_request
 from longshore.rundir.find_run import hint_reference, run_of_this_job
 from longshore.rundir.interventions import (
     InterventionKind,
@@ -160,7 +161,7 @@ class EngineService(
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
         self._refuse_if_elsewhere(run)
         if changes.set:
-            self._refuse_impossible_request(run, changes.set)
+            self._refuse_impossible_request(run, changes.set, changes.selection)
         # Earlier interventions were meant for the submission that is over.
         discard_interventions(run)
         selection = changes.selection
@@ -224,7 +225,7 @@ class EngineService(
                 f"there is nothing to {intervention.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
             )
         if intervention.act == "set":
-            self._refuse_impossible_request(run, intervention.set)
+            self._refuse_impossible_request(run, intervention.set, intervention.selection)
         path = write_intervention(
             run,
             InterventionRecord(
@@ -354,15 +355,26 @@ class EngineService(
                 "--take-over",
             )
 
-    def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
+    def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str], selection: JobSelection) -> None:
         """Refuse requests of jobs that can never be granted."""
         from longshore.runstate.change_request import change_request
         from longshore.sites.limits import exceeded_ceilings
 
         source = " ".join(f"{key}={value}" for key, value in values.items())
         settings, request = read_settings(run).executor, change_request(Request(), values)
-        for words in exceeded_ceilings(request, settings.get("ceilings") or {}):
+        ceilings: Mapping[str, float] = settings.get("ceilings") or {}
+        for words in exceeded_ceilings(request, ceilings):
             raise RequestError(f"'{source}' asks for {words}", hint="Ask for less.")
+        if ceilings and isinstance(self, AllocationReader):
+            for job in _selected_settings(run, selection):
+                changed = msgspec.structs.replace(job, request=change_request(job.request, values))
+                before, after = (total_request(self.allocations(each, settings)) for each in (job, changed))
+                known = set(exceeded_ceilings(before, ceilings))
+                for words in exceeded_ceilings(after, ceilings):
+                    if words not in known:
+                        raise RequestError(
+                            f"with '{source}', jobs of '{job.label}' ask for {words}", hint="Ask for less."
+                        )
         snapshot = read_snapshot(run)
         if snapshot is not None and snapshot.host != host_name():
             # The resources elsewhere are not known here.
@@ -384,6 +396,16 @@ class EngineService(
         if snapshot is None:
             return 0
         return snapshot.counts.get(JobState.RUNNING, 0) + snapshot.counts.get(JobState.PENDING, 0)
+
+
+def _selected_settings(run: RunPaths, selection: JobSelection) -> list[JobSettings]:
+    """Return the settings of the selected jobs of a run, each once."""
+    from longshore.rundir.job_table import JobTable
+
+    table = JobTable(run)
+    every = range(len(table)) if selection.everything else table.select(names=selection.jobs, labels=selection.labels)
+    found = {id(settings): settings for settings in map(table.settings, every)}
+    return list(found.values())
 
 
 _POLL_S: Final = 0.02
