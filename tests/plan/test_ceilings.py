@@ -165,6 +165,8 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
             "asks for 12288 MiB by '-l h_vmem=3G' in",
         ),
         ("sge", 'directives: ["-pe smp 2-"]', "asks for 9999999 by '-pe smp 2-' in 'directives'"),
+        ("sge", 'directives: ["-pe smp 2-4"]\nrequestMemory: 8000', "asks for 16000 MiB by '-pe smp 2-4' in"),
+        ("lsf", 'bsub: ["-n 4"]\nlsf: {memoryPer: task}\nrequestMemory: 3000', "asks for 12000 MiB by '-n 4' in"),
         ("sge", 'directives: ["-l exclusive=true"]', "asks for all processors of its nodes by '-l exclusive=true'"),
         ("sge", "requestResources: {excl: 1}", "asks for all processors of its nodes by 'requestResources'"),
         ("sge", 'directives: ["-l h_rss=9G"]', "asks for 9216 MiB by '-l h_rss=9G' in 'directives'"),

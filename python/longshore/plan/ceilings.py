@@ -107,16 +107,21 @@ def _find_cause(run: ResolvedRun, settings: JobSettings, name: str, limit: SiteL
 def _find_setting(own: Mapping[str, Any], of_site: Container[str], exceeds: Callable[..., bool]) -> str:
     """Return the path of the setting that is to blame: the last of several, lines before keys, those of a site last."""
     # Without some keys of a site, a service cannot tell what is asked for.
-    paths = sorted(_paths(own), key=lambda each: (each[0] not in of_site, each[0].rpartition(".")[2].isdecimal()))
+    paths = sorted(_paths(own), key=lambda each: (each[0] not in of_site, _is_line(each[0])))
     nothing: dict[str, Any] = dict.fromkeys(own)
     if exceeds(nothing):
         return ""
     for is_plain_enough in (False, True):
         for path, without, _ in reversed(paths):
-            if not exceeds({**own, **without}, is_plain_enough=is_plain_enough):
+            if not exceeds({**own, **without}, is_plain_enough=is_plain_enough or _is_line(path)):
                 return str(path)
     alone = (path for path, _, alone in reversed(paths) if exceeds({**nothing, **alone}))
     return str(next(alone, ""))
+
+
+def _is_line(path: str) -> bool:
+    """Whether a path is that of an item of a list."""
+    return path.rpartition(".")[2].isdecimal()
 
 
 def _paths(own: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

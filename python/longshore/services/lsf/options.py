@@ -184,6 +184,9 @@ def allocation(job: JobSpec, *, least: bool = False) -> Allocation:
         cpus = max(cpus, (slots or found.cpus_per_task) * int(number or 1) * int(times or 1))
     limit = parse_run_limit(values.get("-W", ""))
     memory_b = parse_bytes(values.get("-M", "").rstrip("!")) or found.memory_b
+    if memory_b and "-M" not in values and one_of(SERVICE, own, "memoryPer", _PER) == "task":
+        # Each slot reserves its share of what the request's processors would have together.
+        memory_b = math.ceil(memory_b / found.cpus_per_task) * max(slots, found.cpus_per_task)
     if reserved := _reserved_memory(requirements, own, slots or found.cpus_per_task):
         memory_b = max(memory_b or 0, reserved)
     return msgspec.structs.replace(

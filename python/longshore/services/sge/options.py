@@ -287,6 +287,10 @@ def allocation(job: JobSpec, *, least: bool = False) -> Allocation:
     memory = _SAME.get(str(own.get("mem_resource")), str(own.get("mem_resource")))
     per_slot = slots or (cpus if environment else 1)
     size = parse_bytes(asked.get(memory, "")) * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b or 0
+    fewest = -(-_raw_slots(text, least=True) // node_count(SERVICE, own))
+    if memory not in asked and own.get("mem_resource") and memory_per(own) == "slot" and per_slot > fewest > 0:
+        # Each slot has its share of what the fewest would have together.
+        size = math.ceil(size / fewest / MIB) * MIB * per_slot
     enforced = max(parse_bytes(asked.get(name, "")) for name in _ENFORCED if name != memory) * per_slot
     projects = [str(job.batch.attributes.get("accountingGroup") or ""), *re.findall(r"(?:^|\s)-P\s+(\S+)", text)]
     return msgspec.structs.replace(
