@@ -1,4 +1,4 @@
-"""Ping, the check of a site and submit give one verdict on any profile of Grid Engine: that of qsub."""
+"""Ping, the check of a site, lint and submit give one verdict on any profile of Grid Engine: that of qsub."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ def test_all_judges_agree(named_things: SgeSite) -> None:
         verdicts = {
             "ping": site.cli("ping", "--config", config).returncode == 0,
             "site check": site.cli("site", "check", "cluster").returncode == 0,
+            "lint": site.cli("config", "lint", config, "--probe").returncode == 0,
             "submit": (ran := site.cli("submit", config, "--wait", timeout=120)).returncode == 0,
         }
         assert verdicts == dict.fromkeys(verdicts, is_right), f"{own}\n{ran.stdout}{ran.stderr}"

@@ -10,6 +10,7 @@ from longshore.model.states import Cause
 from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.dialect import ProgramCall
 from longshore.services.batch.jobs import QueuePhase, TaskId
+from longshore.services.batch.ping import ConfiguredNames, describe_limits
 from longshore.services.sge.answers import (
     REPLIES,
     STATES,
@@ -318,7 +319,9 @@ def test_facts() -> None:
     config = "max_aj_tasks                 75000\nmax_u_jobs  0\nreporting_params  accounting=true \\\n  joblog=false\n"
     complexes = "#name shortcut type\nh_vmem h_vmem MEMORY <= YES YES 0 0\nmy_mem mm MEMORY <=\ngpu gpu INT <=\n"
     facts = cluster_facts(config, complexes)
-    assert (facts.max_array, facts.max_jobs, facts.accounting) == (75000, None, True)
+    assert (facts.max_array, facts.max_jobs, facts.max_user_jobs, facts.accounting) == (75000, None, None, True)
+    limited = cluster_facts("max_jobs 5000\nmax_u_jobs 200\n", "")
+    assert describe_limits(limited, ConfiguredNames(), (), {}) == "5,000 jobs of all users; 200 jobs of each user"
     assert facts.byte_resources == ("h_vmem", "h_vmem", "my_mem", "mm")
     assert not cluster_facts("reporting_params accounting=false reporting=true", "").accounting
 

@@ -20,6 +20,9 @@ from longshore.services.batch.ping import describe_partitions
 from longshore.services.batch.records import BatchRecord
 from longshore.services.batch.script_writer import job_spec
 from longshore.services.sge.cluster import (
+    PER_JOB,
+    PER_SLOT,
+    counted_names,
     listed_names,
     parse_hosts,
     parse_limits,
@@ -28,7 +31,7 @@ from longshore.services.sge.cluster import (
     resource_names,
 )
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.service import SgeService, fitting_environments, memory_keys
+from longshore.services.sge.service import SgeService, find_wrong_share, fitting_environments, memory_keys
 from longshore.sites.profile import executor_settings
 from longshore.sites.requests import find_unmet_requests
 from longshore.system.programs import ProgramResult
@@ -313,6 +316,18 @@ def test_memory_that_hosts_offer_where_it_is_counted() -> None:
 def test_an_empty_list_and_a_trial_are_answers(argv: tuple[str, ...], err: str, *, is_answer: bool) -> None:
     answer = ProgramResult(argv=argv, status=1, err=err)
     assert SgeDialect({}).read_answer(ProgramCall(argv), answer).ok is is_answer
+
+
+def test_memory_that_the_cluster_counts_otherwise_is_noted() -> None:
+    def notes(h_vmem: str, per: str | None) -> list[str]:
+        text = COMPLEXES.format(h_vmem=h_vmem, mem_free="YES NO")
+        inventory = Inventory(names={PER_JOB: counted_names(text, "JOB"), PER_SLOT: counted_names(text, "YES")})
+        return [each.message for each in find_wrong_share({"mem_resource": "h_vmem", "memoryPer": per}, inventory)]
+
+    assert notes("YES", None) == notes("JOB", "job") == notes("NO", "job") == notes("NO", "slot") == []
+    (share,) = notes("JOB", None)
+    assert share.startswith("the cluster counts 'h_vmem' per job, and 'sge.memoryPer' is 'slot': jobs of several slots")
+    assert notes("YES", "job")[0].endswith("jobs of several slots get more than their memory")
 
 
 def test_a_trial_tells_why_no_queue_can_run_a_job() -> None:

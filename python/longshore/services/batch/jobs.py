@@ -155,6 +155,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     max_array: int | None = None
     """Most members of an array."""
     max_jobs: int | None = None
+    max_user_jobs: int | None = None
     min_job_age_s: float | None = None
     """Seconds for which the controller remembers jobs that are over."""
     accounting: bool = False

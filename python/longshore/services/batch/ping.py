@@ -86,6 +86,8 @@ def describe_limits(
         found.append(f"arrays of {facts.max_array}")
     if facts.max_jobs:
         found.append(f"{count_noun(facts.max_jobs, 'job')} of all users")
+    if facts.max_user_jobs:
+        found.append(f"{count_noun(facts.max_user_jobs, 'job')} of each user")
     for each in associations_of_user:
         found += _describe_limit(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
     for name in names.qos or existing:

@@ -26,6 +26,17 @@ def resource_names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for row in rows for name in row[:2]))
 
 
+PER_JOB: Final = "resource counted per job"
+PER_SLOT: Final = "resource counted per slot"
+"""Kinds of names in `Inventory.names`."""
+
+
+def counted_names(text: str, word: str) -> tuple[str, ...]:
+    """Return the names and short names of resources in ``qconf -sc`` whose column ``consumable`` has a word."""
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return tuple(dict.fromkeys(name for row in rows if len(row) > 5 and row[5] == word for name in row[:2]))
+
+
 def listed_names(text: str) -> tuple[str, ...]:
     """Return the names in a list of qconf, one a line."""
     return tuple(text.split())
@@ -91,6 +102,8 @@ def questions(ask: Callable[..., ProgramCall], memory: str, *, is_per_slot: bool
         limits=Question(ask("qconf", "-sq", "*"), lambda text: parse_limits(text, memory, is_per_slot=is_per_slot)),
         names={
             "resource": Question(ask("qconf", "-sc"), resource_names),
+            PER_JOB: Question(ask("qconf", "-sc"), lambda text: counted_names(text, "JOB")),
+            PER_SLOT: Question(ask("qconf", "-sc"), lambda text: counted_names(text, "YES")),
             "parallel environment": Question(ask("qconf", "-spl"), listed_names),
             "project": Question(ask("qconf", "-sprjl"), listed_names),
         },
@@ -182,11 +195,13 @@ def cluster_facts(config: str, complexes: str) -> ClusterFacts:
     """Parse ``qconf -sconf``, and ``qconf -sc`` for the resources that are amounts of memory."""
     joined = config.replace("\\\n", " ")
     values = {name: value.strip() for name, _, value in lines_at(joined, " ")}
-    tasks, jobs = values.get("max_aj_tasks", ""), values.get("max_u_jobs", "")
+    tasks, jobs, own_jobs = (values.get(name, "") for name in ("max_aj_tasks", "max_jobs", "max_u_jobs"))
     rows = [line.split() for line in complexes.splitlines() if not line.startswith("#")]
     return ClusterFacts(
         max_array=parse_number(tasks) or None,
+        # Without a limit, each is 0.
         max_jobs=parse_number(jobs) or None,
+        max_user_jobs=parse_number(own_jobs) or None,
         accounting="accounting=false" not in values.get("reporting_params", ""),
         byte_resources=tuple(name for row in rows if len(row) > 2 and row[2] == "MEMORY" for name in row[:2]),
     )

@@ -22,9 +22,9 @@ from longshore.services.batch.pilots.setup import pilot_settings
 from longshore.services.batch.service import BatchService
 from longshore.services.batch.settings import own_map
 from longshore.services.sge.answers import lines_at
-from longshore.services.sge.cluster import blocks, listed_names, parse_load
+from longshore.services.sge.cluster import PER_JOB, PER_SLOT, blocks, listed_names, parse_load
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.options import SERVICE, SgeMap, plain_names
+from longshore.services.sge.options import SERVICE, SgeMap, memory_per, plain_names
 from longshore.sites.requests import Unmet, ignored_priorities, unknown_name
 
 if TYPE_CHECKING:
@@ -126,6 +126,21 @@ def _unsaid_amounts(job: Job, own: SgeMap) -> Iterator[Problem]:
                 key=key,
                 fatal=False,
             )
+
+
+def find_wrong_share(own: SgeMap, inventory: Inventory) -> Iterator[Problem]:
+    """Note that jobs of several slots get another amount of memory than they ask for, by how the cluster counts it."""
+    name, said = str(own.get("mem_resource") or ""), memory_per(own)
+    kinds = {"slot": (PER_JOB, "job", "a share of"), "job": (PER_SLOT, "slot", "more than")}
+    kind, right, what = kinds[said]
+    if name in inventory.names.get(kind, ()):
+        yield Problem(
+            message=f"the cluster counts '{name}' per {right}, and '{SERVICE}.memoryPer' is '{said}': jobs of several "
+            f"slots get {what} their memory",
+            hint=f"Write 'sge: {{memoryPer: {right}}}' in the site's profile.",
+            key=SERVICE,
+            fatal=False,
+        )
 
 
 def pilot_questions(
@@ -231,6 +246,12 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
         names = fitting_environments(rules, ask("-sq", "*"))
         environment = next((name for name in names if is_taken(*asked, "-pe", name, "1")), "")
         return {**memory, "parallelEnvironment": environment}
+
+    def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
+        """Return what the cluster does not have for these jobs, and how it counts their memory otherwise."""
+        inventory = ctx.probe.inventory if ctx.probe else None
+        own = own_map(self.name, ctx.settings.get("executor", {}))
+        return [*super().probe_jobs(jobs, ctx), *(find_wrong_share(own, inventory) if inventory else ())]
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports; where it is not found, also the two ways to say where it is."""
