@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 from tests.command import Cli
 
 ANSWERS: Final = r"""#!/bin/sh
@@ -18,14 +19,18 @@ case "${0##*/} $*" in
   'gpu    gpu      INT    <=    YES         JOB        0       0' \
   'h_rt   h_rt     TIME   <=    YES         NO         0:0:0   0' \
   'h_vmem h_vmem   MEMORY <=    YES         YES        256M    0' ;;
-"qconf -spl") printf 'smp\n' ;;
+"qconf -spl") printf 'mpi\nsmp\n' ;;
+"qconf -sp "*) [ "$2" = smp ] && rule='$pe_slots' || rule='$fill_up'
+  printf 'pe_name %s\nallocation_rule %s\n' "$2" "$rule" ;;
 "qconf -sprjl") printf 'no project list defined\n' >&2; exit 1 ;;
-"qconf -sq *") printf 'qname all.q\nqtype BATCH INTERACTIVE\nslots 8\npe_list smp\nh_rt INFINITY\nh_vmem INFINITY\n' ;;
+"qconf -sq *") for queue in all.q own.q; do
+  printf 'qname %s\nslots 8\npe_list mpi smp\nh_rt INFINITY\nh_vmem INFINITY\n' $queue; done ;;
 "qstat -help") printf 'SGE 8.1.9\nusage: qstat [options]\n' ;;
 "qstat -g c") printf '%s\n' \
   'CLUSTER QUEUE                   CQLOAD   USED    RES  AVAIL  TOTAL aoACDS  cdsuE' \
   '--------------------------------------------------------------------------------' \
-  'all.q                             1.66      0      0      8      8      0      0' ;;
+  'all.q                             1.66      0      0      8      8      0      0' \
+  'own.q                             1.66      0      0      8      8      0      0' ;;
 "qhost "*) printf '%s\n' \
   "<host name='global'><hostvalue name='mem_total'>-</hostvalue></host>" \
   "<host name='node'><hostvalue name='num_proc'>2</hostvalue><hostvalue name='mem_total'>23.5G</hostvalue>" \
@@ -40,10 +45,13 @@ case "${0##*/} $*" in
   refuse "Unable to run job: Job 1 (-l h_vmem=1000000G) cannot run at host \"node\" $offer
 verification: no suitable queues" ;;
 "qsub -w v"*)
-  if grep -q 'gpu=9'; then
+  case "$(cat)" in *own.q*)
+    refuse 'Unable to run job: Job 3 cannot run in queue "own.q" because it is not contained in its user list
+verification: no suitable queues' ;;
+  *gpu=9*)
     refuse 'Unable to run job: Job 2 (-l gpu=9) cannot run at host "node" because it offers only hc:gpu=2.000000
-verification: no suitable queues'
-  fi
+verification: no suitable queues' ;;
+  esac
   printf 'verification: found suitable queue(s)\n' ;;
 *) refuse "nobody recorded: ${0##*/} $*" ;;
 esac
@@ -71,9 +79,21 @@ def test_ping_tells_hosts_and_slots_and_the_largest_job(cli: Cli, sge_programs: 
     Path("here.yaml").write_text(SITE, "utf-8")
     done = cli("ping", "--config", "run.yaml")
     assert done.returncode == 0, done.stdout
-    assert "partitions: all.q: up, 1 host, 8 slots, any time\n" in done.stdout
+    assert "partitions: all.q: up, 1 host, 8 slots, any time; own.q: up, 8 slots, any time\n" in done.stdout
     assert "largest job: cpus 8, memory 8 GiB\n" in done.stdout
     assert "projects: none\n" in done.stdout
+    checked = cli("site", "check", "here", "--site-path", ".")
+    assert (checked.returncode, checked.stdout) == (0, "here: ok: the controller answers\n")
+
+
+def test_a_new_profile_has_queues_that_take_jobs_and_passes_its_check(cli: Cli, sge_programs: Path) -> None:
+    made = cli("site", "init", "here", "--wms-service-class", "sge", "--output", ".")
+    assert made.returncode == 0, made.stderr
+    profile = yaml.safe_load(Path("here.yaml").read_text("utf-8"))
+    assert profile["partitions"] == [{"name": "all.q", "nodes": 1, "cpus": 8, "memory": "8192 MiB"}]
+    assert (profile["limits"]["cpus"], profile["limits"]["memory"]) == (8, "8192 MiB")
+    keys = {key: profile["sge"].get(key) for key in ("mem_resource", "memoryPer", "parallelEnvironment")}
+    assert keys == {"mem_resource": "h_vmem", "memoryPer": None, "parallelEnvironment": "smp"}
     checked = cli("site", "check", "here", "--site-path", ".")
     assert (checked.returncode, checked.stdout) == (0, "here: ok: the controller answers\n")
 

@@ -249,9 +249,11 @@ class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
 
     def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
         """Return what the cluster does not have for these jobs, and how it counts their memory otherwise."""
-        inventory = ctx.probe.inventory if ctx.probe else None
+        chosen, inventory = list(jobs), ctx.probe.inventory if ctx.probe else None
         own = own_map(self.name, ctx.settings.get("executor", {}))
-        return [*super().probe_jobs(jobs, ctx), *(find_wrong_share(own, inventory) if inventory else ())]
+        found = find_wrong_share(own, inventory) if inventory and chosen else ()
+        notes = (msgspec.structs.replace(each, job=chosen[0].name) for each in found)
+        return [*super().probe_jobs(chosen, ctx), *notes]
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports; where it is not found, also the two ways to say where it is."""
