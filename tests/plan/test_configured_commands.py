@@ -95,7 +95,7 @@ def test_a_column_that_the_table_lacks_is_an_error_in_such_a_command_too(directo
         "finalJob: {command1: 'bam=x; table=y', command2: 'cat $bam ${table}'}\n",
         "finalJob: {command1: 'cat {wildcards.sample}', whenRun: NEVER}\n",
         "pipetask: {pipetaskInit: {runQuantumCommand: 'mkdir {output[0]}'}}\n",
-        "runQuantumCommand: '{output[0]}'\npipetask: {align: {runQuantumCommand: a}, merge: {runQuantumCommand: b}}\n",
+        "runQuantumCommand: '{output[0]}'\npipetask: {align: {runQuantumCommand: ls}, merge: {runQuantumCommand: w}}\n",
     ],
 )
 def test_legal_commands_and_those_that_never_run_are_not_refused(directory: Path, form: str) -> None:
@@ -111,7 +111,7 @@ def test_legal_commands_and_those_that_never_run_are_not_refused(directory: Path
     ],
 )
 def test_a_file_without_a_pipeline_keeps_such_texts_as_bps_does(directory: Path, form: str) -> None:
-    header = {"kind": "longshore-graph", "version": 1, "name": "g", "tasks": 1, "edges": 0, "commands": {"isr": "x"}}
+    header = {"kind": "longshore-graph", "version": 1, "name": "g", "tasks": 1, "edges": 0, "commands": {"isr": "true"}}
     (directory / "tasks.jsonl").write_text(json.dumps(header) + '\n{"name":"isr","label":"isr"}\n', "utf-8")
     text = "graphFile: tasks.jsonl\nbutlerConfig: repo\nfileDistributionEndPoint: here\n" + form
     assert errors_of(text % BPS_COMMAND, directory) == []
