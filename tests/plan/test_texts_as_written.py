@@ -259,6 +259,15 @@ def test_null_is_an_error_in_a_command_and_a_text_in_quotation_marks_or_a_cell(w
         values_of("{table: t.jsonl}", t_jsonl='{"x": null}\n')
 
 
+def test_a_list_in_a_command_has_its_texts_and_no_null() -> None:
+    command = "requestMemory: 10\npipeline: {tasks: {a: {command: \"echo '{s}'\"}}}\n"
+    assert [job.command for job in jobs_of(f"{command}s: [1.10, 007, no, true]\n")] == ["echo '[1.10, 007, no, true]'"]
+    assert [job.command for job in jobs_of(command, "s=[1.10, 007, no]")] == ["echo '[1.10, 007, no]'"]
+    with pytest.raises(LongshoreError, match=r"has an item without a value: it is null at run\.yaml:3:8") as caught:
+        jobs_of(f"{command}s: [x, ~]\n")
+    assert str(caught.value.origin).startswith("run.yaml:2:")
+
+
 @pytest.mark.parametrize(
     ("typed", "arrives"),
     [("a #b", "'a #b'"), ("#b", "'#b'"), ("1.10 #b", "'1.10 #b'"), ("a  b ", "a  b "), ("'007'", "007"), ("", "")],

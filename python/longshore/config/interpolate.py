@@ -673,6 +673,12 @@ class Interpolator:
         if isinstance(found, RawValue):
             if found.value is None:
                 return (_text_of_null(name, found, origin),)
+            if self.scope.of_attempts and found.node is not None and (null := _find_null(found.node)) is not None:
+                raise UndefinedVariableError(
+                    f"'{{{name}}}' has an item without a value: it is null at {null.origin}",
+                    origin=origin or null.origin,
+                    hint='Give it a value; an empty text is written "".',
+                )
             value, written = found.plain_value(), found.text
             text = format_value(value, variable, origin, text=written if written != str(value) else "")
             if found.node is None:
@@ -786,6 +792,12 @@ def is_optional(name: str) -> bool:
     """Whether a variable without a value is empty text, because BPS's commands rely on that."""
     is_extra = name.startswith("extra") and name.endswith("Options")
     return is_extra or name.endswith("PreCmdOpts") or name in _OPTIONAL_NAMES
+
+
+def _find_null(node: Node) -> Node | None:
+    """The first value in a list or a map that is null."""
+    items = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    return next((null for item in items if (null := item if item.value is None else _find_null(item))), None)
 
 
 def _text_of_null(name: str, found: RawValue, origin: Origin | None) -> str:
