@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import yaml
@@ -266,6 +267,8 @@ def test_a_run_of_its_own_takes_texts_as_they_are(tmp_path: Path, text: str) -> 
         ("Yes", "'Yes' is true here", 'Write true, or quote it if the word is meant: "Yes".'),
         ("1.10", "'1.10' is 1.1 here", 'Quote it if the text is meant: "1.10".'),
         ("123_456", "'123_456' is 123456 here", 'Quote it if the text is meant: "123_456".'),
+        ("2024-01-01T10:00:00Z", "'2024-01-01T10:00:00Z' is 2024-01-01 10:00:00+00:00 here", ANY),
+        ("2024-01-01", "", ""),
         *((text, "", "") for text in ("1e3", "0o10", "true", "10", "0", "2-03:00:00", "0.5", "word", "'no'", '"010"')),
     ],
 )

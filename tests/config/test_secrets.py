@@ -13,6 +13,7 @@ from longshore.config.secrets import (
     may_have_secrets,
     secret_variables,
 )
+from longshore.config.yaml_text import parse_yaml
 
 
 def found(name: str, value: object) -> list[str]:
@@ -34,6 +35,11 @@ def found(name: str, value: object) -> list[str]:
 )
 def test_literal_values_are_secrets(name: str, value: object, secrets: list[str]) -> None:
     assert found(name, value) == secrets
+
+
+def test_a_number_is_a_secret_as_it_was_written_too() -> None:
+    node = parse_yaml("environment: {DB_PASSWORD: 0471_1, PORT: 0471_1}", "run.yaml")
+    assert list(literal_secrets(node)) == ["4711", "0471_1"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
+from datetime import date
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -309,7 +310,9 @@ MAX_NODES: Final = 500_000
 _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = frozenset({"yes", "true", "on"})
 _BOOLEAN = re.compile(r"yes|no|true|false|on|off", re.IGNORECASE)
-_CLOCK = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_TIME = re.compile(
+    r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9:.Zz +-]+"
+)
 _NUMBER_SIGNS: Final = frozenset("+-.0123456789")
 _SPECIAL_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
@@ -596,8 +599,8 @@ def _read_word(text: str) -> tuple[YamlScalar, str]:
     value: YamlScalar = number_of(text)
     if value is None:
         special = _SPECIAL_FLOATS.get(text.lower())
-        # A time such as 1:30 is the text that was written; only BPS has a number for it.
-        return (float(special), text) if special else (text, text if _CLOCK.fullmatch(text) else "")
+        # A time such as 1:30 is the text that was written; only BPS has another value for it.
+        return (float(special), text) if special else (text, text if _TIME.fullmatch(text) else "")
     return value, "" if str(value) == text else text
 
 
@@ -606,7 +609,7 @@ def _read_tagged(text: str, kind: str) -> YamlScalar:
     value, _ = _read_word(text)
     if kind == "float" and isinstance(value, int):
         return float(value)
-    return value if isinstance(value, int if kind == "int" else float) or _CLOCK.fullmatch(text) else None
+    return value if isinstance(value, int if kind == "int" else float) or _TIME.fullmatch(text) else None
 
 
 class _Dumper(yaml.SafeDumper):
@@ -657,7 +660,7 @@ def _value_of_bps(text: str) -> YamlScalar:
         value = yaml.load(text, Loader=_SafeLoader)
     except (ValueError, yaml.YAMLError):
         return text
-    return value if isinstance(value, bool | int | float) else text
+    return str(value) if isinstance(value, date) else value if isinstance(value, bool | int | float) else text
 
 
 def note_values_of_bps(
