@@ -31,7 +31,6 @@ ANSWERS = {
     "sacctmgr --noheader --parsable2 show qos": QOS,
     "squeue": "",
     "sacct": "",
-    "sinfo --noheader --Node": "4|4000\n64|250000\n",
     "sinfo --noheader --all": NODES,
     "scontrol --oneliner show licenses": LICENCES,
     "scontrol --oneliner show reservation": RESERVATIONS,

@@ -17,9 +17,9 @@ from longshore.services.batch.client import BatchClient
 from longshore.services.batch.ping import PING_LIMIT_S, ping
 from longshore.services.slurm.cluster import (
     parse_associations,
-    parse_capacity,
     parse_licences,
     parse_nodes,
+    parse_offers,
     parse_partitions,
     parse_qos,
 )
@@ -211,7 +211,7 @@ def test_answers_that_are_not_given_condemn_nothing() -> None:
         "sacctmgr --noheader --parsable2 show associations": None,
         "scontrol --oneliner show partition": None,
         "sbatch --version": None,
-        "sinfo --noheader --Node": None,
+        "sinfo --noheader --all": None,
     }
     settings = {"account": "nobody", "qos": "high", "queue": "gone"}
     report = asked(settings, None, **unknown)
@@ -249,7 +249,28 @@ def test_lines_that_are_none_are_passed_over() -> None:
     assert parse_partitions("nothing here\n\n") == {}
     assert parse_associations("a|b\n") == []
     assert parse_qos("\n") == {}
-    assert parse_capacity("x|y\n") is None
+    assert parse_offers("no nodes\n\n") == {}
+
+
+def test_what_nodes_keep_for_themselves_is_for_no_job() -> None:
+    nodes = (
+        "NodeName=n1 CPUEfctv=4 CPUTot=4 RealMemory=4000 MemSpecLimit=1500 State=IDLE\n"
+        "NodeName=n2 CPUEfctv=4 CPUTot=4 RealMemory=4000 State=IDLE\n"
+        "NodeName=n3 CPUEfctv=62 CPUTot=64 CoreSpecCount=2 RealMemory=250000 State=IDLE\n"
+    )
+    shell = Replies({**ANSWERS, "scontrol --oneliner show node": nodes})
+    report = asked(shell=shell)
+    assert report.inventory is not None
+    sizes = [(each.partition, each.names, each.cpus, each.memory_b) for each in report.inventory.nodes or ()]
+    assert sizes == [
+        ("main", ("n1",), 4, 2500 * MIB),
+        ("main", ("n2",), 4, 4000 * MIB),
+        ("main", ("n3",), 62, 250000 * MIB),
+        ("main", ("n4",), 64, 250000 * MIB),
+        # Its node keeps nothing.
+        ("short", ("n4",), 4, 4000 * MIB),
+    ]
+    assert report.capacity == {"cpus": 64, "memory": 250000 * MIB}
 
 
 def test_what_a_cluster_has_is_taken_down() -> None:

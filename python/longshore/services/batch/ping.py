@@ -29,7 +29,7 @@ from longshore.model.wording import count_noun
 from longshore.services.batch.client import BatchClient
 from longshore.services.batch.dialect import Dialect, HostOffer, PartitionLimits, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts, TaskId
-from longshore.sites.requests import Unmet
+from longshore.sites.requests import Unmet, expand_hosts
 from longshore.system.host import user_name
 from longshore.system.programs import ProgramResult
 
@@ -314,7 +314,11 @@ def _with_offers(groups: Iterable[NodeGroup], offers: Mapping[str, HostOffer]) -
     """Return groups with what their hosts offer; a group whose hosts offer different amounts is parted."""
     for group in groups:
         alike: dict[HostOffer, list[str]] = {}
-        for name in group.names if offers else ():
+        hosts = [host for expression in group.names for host in expand_hosts(expression)] if offers else []
+        if offers.keys().isdisjoint(hosts):
+            yield group
+            continue
+        for name in hosts:
             alike.setdefault(offers.get(name, HostOffer()), []).append(name)
         for offer, names in alike.items():
             yield msgspec.structs.replace(
@@ -324,8 +328,6 @@ def _with_offers(groups: Iterable[NodeGroup], offers: Mapping[str, HostOffer]) -
                 cpus=group.cpus if offer.cpus is None else offer.cpus,
                 memory_b=group.memory_b if offer.memory_b is None else offer.memory_b,
             )
-        if not alike:
-            yield group
 
 
 def _describe_names(

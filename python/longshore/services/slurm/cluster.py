@@ -9,7 +9,7 @@ from typing import Final
 from longshore.contract.service import Association, NodeGroup, PartitionState, Qos
 from longshore.model.workflow import MIB
 from longshore.services.batch.answers import parse_duration, parse_number, parse_size
-from longshore.services.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.services.batch.dialect import HostOffer, InventoryQuestions, ProgramCall, Question
 from longshore.services.batch.jobs import ClusterFacts
 
 _NONE: Final = frozenset({"(null)", "N/A", ""})
@@ -80,6 +80,7 @@ def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
     licences = ask("scontrol", "--oneliner", "show", "licenses")
     return InventoryQuestions(
         nodes=Question(ask("sinfo", *words), parse_nodes),
+        offers=Question(ask("scontrol", "--oneliner", "show", "node"), parse_offers),
         licences=Question(licences, parse_licences),
         names={RESERVATION: Question(ask("scontrol", "--oneliner", "show", "reservation"), parse_reservations)},
         knows_resources=True,
@@ -93,14 +94,24 @@ def parse_reservations(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"^ReservationName=(\S+)", text, re.MULTILINE))
 
 
-def parse_capacity(text: str) -> dict[str, int] | None:
-    """Return the size of the largest node, the most one job can have, from ``sinfo --format=%c|%m``."""
-    cpus = memory = 0
+def parse_offers(text: str) -> dict[str, HostOffer]:
+    """Parse ``scontrol --oneliner show node``: nodes that keep processors or memory for themselves, as jobs see them.
+
+    These are the nodes with ``CoreSpecCount`` or ``MemSpecLimit`` (slurm.conf(5)), which sinfo shows whole.
+    """
+    found: dict[str, HostOffer] = {}
     for line in text.splitlines():
-        number, _, megabytes = line.strip().partition("|")
-        cpus = max(cpus, parse_number(number) or 0)
-        memory = max(memory, parse_size(megabytes + "M") or 0)
-    return {"cpus": cpus, "memory": max(memory, MIB)} if cpus and memory else None
+        fields = dict(word.partition("=")[::2] for word in line.split())
+        cpus, there, memory, kept = (
+            parse_number(fields.get(name, "")) for name in ("CPUEfctv", "CPUTot", "RealMemory", "MemSpecLimit")
+        )
+        offer = HostOffer(
+            cpus=cpus if cpus and cpus != there else None,
+            memory_b=(memory - kept) * MIB if memory and kept and kept < memory else None,
+        )
+        if fields.get("NodeName") and offer != HostOffer():
+            found[fields["NodeName"]] = offer
+    return found
 
 
 _LICENCE: Final = re.compile(r"LicenseName=([^\s@]+)")

@@ -242,10 +242,6 @@ class SlurmDialect(DependencyDialect):
         """Return the questions for what the cluster has, beside its partitions."""
         return cluster.questions(self.query_call)
 
-    def capacity_question(self) -> Question[Mapping[str, int] | None]:
-        """Return the question for the sizes of nodes."""
-        return Question(self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), cluster.parse_capacity)
-
     # -------------------------------------------------------------------------------------------------------- act
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
