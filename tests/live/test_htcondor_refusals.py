@@ -47,7 +47,7 @@ def hanging(number: int) -> Iterator[None]:
         (
             {"SEC_DEFAULT_AUTHENTICATION_METHODS": "IDTOKENS", "SEC_CLIENT_AUTHENTICATION_METHODS": "IDTOKENS"},
             4,
-            "does not accept your identity",
+            "whether it accepts your identity",
         ),
         ({"RELEASE_DIR": "/nowhere"}, 6, "there is no program '/nowhere/bin/condor_dagman', which runs DAGs"),
         ({"LOCAL_DIR": "/nowhere", "COLLECTOR_HOST": "127.0.0.1:9"}, 4, "does not answer"),

@@ -95,7 +95,7 @@ def test_a_column_that_the_table_lacks_is_an_error_in_such_a_command_too(directo
         "finalJob: {command1: 'bam=x; table=y', command2: 'cat $bam ${table}'}\n",
         "finalJob: {command1: 'cat {wildcards.sample}', whenRun: NEVER}\n",
         "pipetask: {pipetaskInit: {runQuantumCommand: 'mkdir {output[0]}'}}\n",
-        "runQuantumCommand: '{output[0]}'\npipetask: {align: {runQuantumCommand: ls}, merge: {runQuantumCommand: w}}\n",
+        "runQuantumCommand: '{output[0]}'\npipetask: {align: &a {runQuantumCommand: 'true'}, merge: *a}\n",
     ],
 )
 def test_legal_commands_and_those_that_never_run_are_not_refused(directory: Path, form: str) -> None:

@@ -239,7 +239,8 @@ class PartialJournal(ABC):
 class JobProbe(ABC):
     """Checks jobs by what the workload manager answers now: names that it does not have, limits that are smaller.
 
-    Called before each submission, also of a run that was prepared earlier, and given a few seconds.
+    Called before each submission, also of a run that was prepared earlier, and given a few seconds. `ping` and `site
+    check` call it with the job that has no settings but those of the site.
     """
 
     @abstractmethod
