@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from longshore.config.plugins import template_texts
 from longshore.contract.service import Intervention, JobSelection, RunPaths
 from longshore.errors import LongshoreError, RequestError
 from longshore.model.workflow import MIB
@@ -16,6 +17,8 @@ from longshore.plan.run_plan import RunPlan
 from longshore.plan.site_choice import resolve_at_chosen_site
 from longshore.plan.stages import Stage, advance_run, run_stages
 from longshore.progress import QuietProgress, RecordingProgress
+from longshore.services.lsf.service import LsfService
+from longshore.services.sge.service import SgeService
 from longshore.services.slurm.service import SlurmService
 
 SITE = """
@@ -408,3 +411,28 @@ def test_a_change_of_a_request_counts_with_what_else_a_job_asks_for(changes: dic
     assert folder is not None
     with pytest.raises(RequestError, match=re.escape(words)):
         SlurmService().steer(RunPaths(folder), Intervention(act="set", selection=JobSelection(), set=changes))
+
+
+@pytest.mark.parametrize(
+    ("service", "line"),
+    [("slurm", "#SBATCH -c 8"), ("slurm", "#SBATCH --exclusive"), ("sge", "#$ -pe smp 8"), ("lsf", "#BSUB -n 8")],
+)
+def test_a_template_of_a_user_does_not_pass_a_ceiling(service: str, line: str) -> None:
+    shipped = shipped_template(service)
+    first, _, rest = shipped.partition("\n")
+    Path("mine.sh").write_text(f"{first}\n{rest}".replace("{% endfor %}", f"{{% endfor %}}\n{line}", 1), "utf-8")
+    Path("plain.sh").write_text(shipped, "utf-8")
+    text = dedent(SITE).format(service=service)
+    Path("run.yaml").write_text(
+        text.replace("    limits:", "    templates: {batch.sh: plain.sh}\n    limits:"), "utf-8"
+    )
+    run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+    Path("run.yaml").write_text(text.replace("    limits:", "    templates: {batch.sh: mine.sh}\n    limits:"), "utf-8")
+    option = line.partition(" ")[2]
+    with pytest.raises(LongshoreError, match=re.escape(f"by lines of the template 'batch.sh': {option}")) as caught:
+        run_stages(Path("run.yaml"), Stage.PREPARE, progress=QuietProgress())
+    assert str(caught.value.details[0].origin).startswith("run.yaml:")
+
+
+def shipped_template(service: str) -> str:
+    return template_texts({"slurm": SlurmService, "sge": SgeService, "lsf": LsfService}[service])["batch.sh"]

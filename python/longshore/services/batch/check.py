@@ -15,13 +15,14 @@ from jinja2 import TemplateError
 from longshore.contract.executor import Batch
 from longshore.contract.service import Context, Inventory, Problem
 from longshore.errors import ConfigError
-from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, shared_parts_key
+from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, shared_parts_key, total_request
 from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.client import BatchClient, poll_schedule
 from longshore.services.batch.dialect import Dialect
 from longshore.services.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.batch.engine_job import engine_request, engine_script, wants_engine_job
 from longshore.services.batch.records import BATCH_TEMPLATE
+from longshore.services.batch.script import JobSpec
 from longshore.services.batch.script_writer import ScriptWriter, job_spec
 from longshore.services.batch.settings import (
     hopeless_after_s,
@@ -31,6 +32,7 @@ from longshore.services.batch.settings import (
     wants_fence,
     wants_native,
 )
+from longshore.sites.limits import exceeded_ceilings
 from longshore.sites.requests import (
     CPUS,
     NoPartitionError,
@@ -99,6 +101,7 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
     # A job that no partition holds is found by its amounts, see `check_requests`.
     settings = {key: value for key, value in ctx.settings.get("executor", {}).items() if key != "partitions"}
     scripts = ScriptWriter(dialect, ctx.paths, settings, ctx.templates[BATCH_TEMPLATE.name.removesuffix(".j2")])
+    ceilings = settings.get("ceilings")
     kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in workflow:
         request = job.settings.request
@@ -113,12 +116,35 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
             scripts.max_wait_s(batch)
             scripts.hopeless_after_s(batch)
             scripts.text(batch)
+            if ceilings:
+                own = scripts.options_of_template(batch)
+                yield from _exceeded_by_template(job, own, job_spec(dialect, batch, settings), dialect, ctx)
         except ConfigError as error:
             message = f"job '{job.name}': {error.message}"
             yield msgspec.structs.replace(found, message=message, hint=error.hint, code=error.code)
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
+
+
+def _exceeded_by_template(
+    job: Job, own: Sequence[str], spec: JobSpec, dialect: Dialect, ctx: Context
+) -> Iterator[Problem]:
+    """Find ceilings of the site that a job exceeds by options which its template has by itself."""
+    if not own:
+        return
+    ceilings = ctx.settings.get("executor", {}).get("ceilings") or {}
+    asked = dialect.allocations(msgspec.structs.replace(spec, raw=(*spec.raw, *own)))
+    before = set(exceeded_ceilings(total_request(dialect.allocations(spec)), ceilings))
+    for words in exceeded_ceilings(total_request(asked), ceilings):
+        if words not in before:
+            yield Problem(
+                message=f"job '{job.name}' asks for {words}, by lines of the template 'batch.sh': {'; '.join(own)}",
+                job=job.name,
+                origin=ctx.site.origins.get("templates.batch.sh") or ctx.site.origins.get("templates"),
+                key="templates",
+                hint="Leave these lines out of the template.",
+            )
 
 
 def batch_of(job: JobSettings) -> Batch:

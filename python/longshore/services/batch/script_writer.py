@@ -50,8 +50,19 @@ class ScriptWriter:
 
         Raises `ConfigError` when a setting is invalid, or cannot be written into a script.
         """
+        return self._dialect.render(self._spec(batch), self._template)
+
+    def options_of_template(self, batch: Batch) -> tuple[str, ...]:
+        """Return the options in the script of a batch that its template has by itself; raises as `text`."""
+        job, directive = self._spec(batch), self._dialect.directive
+        known = {f"{directive} {line}" for line in self._dialect.directives(job)}
+        lines = self._dialect.render(job, self._template).splitlines()
+        return raw_options(directive, [line for line in lines if line.startswith(directive) and line not in known])
+
+    def _spec(self, batch: Batch) -> JobSpec:
+        """Return all that the script of a batch says."""
         asked, files = job_spec(self._dialect, batch, self._settings, self._facts), BatchFiles(self._run, batch.tag)
-        job = msgspec.structs.replace(
+        return msgspec.structs.replace(
             asked,
             defaults=self._defaults(asked),
             name=self.name(batch.tag),
@@ -66,7 +77,6 @@ class ScriptWriter:
             scratch=str(self._settings.get("scratch") or ""),
             wrapper_options=self._wrapper_options,
         )
-        return self._dialect.render(job, self._template)
 
     def _defaults(self, asked: JobSpec) -> SiteDefaults:
         """Return the site's account and QOS, and its first partition that holds a job."""
