@@ -15,7 +15,9 @@ from lsst.ctrl.bps import BpsConfig, GenericWorkflow, GenericWorkflowJob
 from msgspec.structs import replace
 
 from longshore.bps.import_workflow import import_workflow, with_environment
+from longshore.config.core_keys import TABLE
 from longshore.config.hidden_secrets import hidden_secrets
+from longshore.config.keys import JOB, bps_attribute
 from longshore.config.layers import Overrides
 from longshore.config.merge import to_node
 from longshore.contract.service import RunPaths
@@ -33,26 +35,9 @@ from longshore.system.atomic import create_file
 
 _LOG: Final = logging.getLogger(__name__)
 _VALUES: Final = {
-    "request_memory": "requestMemory",
-    "request_memory_max": "requestMemoryMax",
-    "request_cpus": "requestCpus",
-    "request_disk": "requestDisk",
-    "request_walltime": "requestWalltime",
-    "accounting_group": "accountingGroup",
-    "accounting_user": "accountingUser",
-    "mail_to": "mailTo",
-    "when_to_mail": "whenToMail",
-    "abort_on_value": "abortOnValue",
-    "abort_return_value": "abortReturnValue",
-    "priority": "priority",
-    "category": "category",
-    "concurrency_limit": "concurrencyLimit",
-    "queue": "queue",
-    "pre_cmdline": "preCmdline",
-    "post_cmdline": "postCmdline",
-    "preemptible": "preemptible",
-    "compute_site": "computeSite",
-    "compute_cloud": "computeCloud",
+    bps_attribute(row.name): row.name
+    for row in TABLE.level(JOB)
+    if row.bps and (row.passed or row.name.startswith(("request", "compute")))
 }
 """Key of the configuration per attribute of a job of BPS."""
 

@@ -99,6 +99,8 @@ class Key(msgspec.Struct, frozen=True):
         Whether its name with a number is a further one, such as ``command2``, and the last digit of the first.
     exclusive
         Whether it is an error in runs of services that do not use it.
+    passed
+        Whether its value reaches the service as it is: an attribute of jobs (`JobSettings.attributes`).
     """
 
     name: str
@@ -115,6 +117,7 @@ class Key(msgspec.Struct, frozen=True):
     spellings: tuple[str, ...] = ()
     series: bool = False
     exclusive: bool = False
+    passed: bool = False
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -198,6 +201,14 @@ class KeyTable(msgspec.Struct, frozen=True, dict=True):
     def keys(self) -> frozenset[str]:
         """Names of the keys that a service adds, beside those in maps that others read too."""
         return frozenset(row.name for row in self.level(JOB, RUN, SITE) if "." not in row.name)
+
+
+def bps_attribute(name: str) -> str:
+    """Return the attribute of a job of BPS that has the value of a key: ``mail_to`` of ``mailTo``.
+
+    The names are those of ``GenericWorkflowJob`` in ``lsst.ctrl.bps``.
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 # ---------------------------------------------------------------------------------------------------- JSON Schemas

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.config.command_lines import CommandTemplate, read_command_template
+from longshore.config.core_keys import TABLE
 from longshore.config.interpolate import DEFAULT_SCOPE, Interpolator, RawValue, Scope, evaluate_amount
 from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import (
@@ -24,6 +25,7 @@ from longshore.config.retries import ValueReader, parse_multiplier, parse_packin
 from longshore.config.schema import find_key_schema, setting_value
 from longshore.config.search import LABEL_SECTIONS, SECTIONS, Config
 from longshore.config.templates import Template, column_names
+from longshore.config.value_types import TEXT
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
 from longshore.model.wording import did_you_mean, quote_value
@@ -396,25 +398,11 @@ def refuse_unknown_columns(text: str, place: str, free: Collection[str], origin:
 
 
 REQUEST_KEYS: Final = ("requestCpus", "requestMemory", "requestDisk", "requestWalltime", "requestResources")
-ATTRIBUTE_KEYS: Final = (
-    "queue",
-    "priority",
-    "category",
-    "accountingGroup",
-    "accountingUser",
-    "mailTo",
-    "whenToMail",
-    "concurrencyLimit",
-    "abortOnValue",
-    "abortReturnValue",
-    "preCmdline",
-    "postCmdline",
-    "preemptible",
-)
+ATTRIBUTE_KEYS: Final = tuple(row.name for row in TABLE.rows if row.passed)
 # Not `profile` and `attrs`: they are maps of one workload manager's keys, which its service reads. Not `computeSite`
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
-_TYPED_ATTRIBUTES: Final = frozenset({"priority", "abortOnValue", "abortReturnValue", "preemptible"})
-"""Those that are numbers or truth values; the others are texts."""
+_TEXT_ATTRIBUTES: Final = frozenset(row.name for row in TABLE.rows if row.passed and row.type is TEXT)
+"""Those that are texts; the others are numbers or truth values."""
 _LINE_KEYS: Final = ("preCmdline", "postCmdline")
 """Those that each attempt runs, as it runs its command."""
 AttributeValue: TypeAlias = str | int | float | bool
@@ -615,7 +603,7 @@ class _Compiler:
         if memory_max := self.checked("requestMemoryMax", parse_memory, 0):
             attributes["requestMemoryMax"] = memory_max
         for key in ATTRIBUTE_KEYS:
-            value, origin = self.constant(key, as_text=key not in _TYPED_ATTRIBUTES)
+            value, origin = self.constant(key, as_text=key in _TEXT_ATTRIBUTES)
             if isinstance(value, list | dict):
                 raise ConfigError(f"'{key}' must be one value, not {quote_value(value)}", origin=origin)
             if value is not None and value != "":

@@ -13,6 +13,8 @@ import msgspec
 import yaml
 from lsst.ctrl.bps import BpsConfig, GenericWorkflow, GenericWorkflowExec, GenericWorkflowFile, GenericWorkflowJob
 
+from longshore.config.core_keys import TABLE
+from longshore.config.keys import bps_attribute
 from longshore.config.templates import LESS_THAN
 from longshore.contract.service import RunPaths, log_path
 from longshore.jobs.commands import command_program, fill_attempt, insert_run_folder, shell_line
@@ -27,20 +29,9 @@ FILE: Final = "wms/bps_workflow.json"
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)-?\}|\"\$\{([A-Za-z_]\w*)-?\}\"", re.ASCII)
 _LSST_PROGRAM: Final = re.compile(r"\$\{(CTRL_MPEXEC_DIR|DAF_BUTLER_DIR):\+\$\{\1\}/bin/\}(pipetask|butler)(?![\w./-])")
 _ATTRIBUTES: Final = {
-    "accountingGroup": "accounting_group",
-    "accountingUser": "accounting_user",
-    "mailTo": "mail_to",
-    "whenToMail": "when_to_mail",
-    "abortOnValue": "abort_on_value",
-    "abortReturnValue": "abort_return_value",
-    "priority": "priority",
-    "category": "category",
-    "concurrencyLimit": "concurrency_limit",
-    "queue": "queue",
-    "preCmdline": "pre_cmdline",
-    "postCmdline": "post_cmdline",
-    "preemptible": "preemptible",
-    "memoryMultiplier": "memory_multiplier",
+    row.name: bps_attribute(row.name)
+    for row in TABLE.rows
+    if (row.passed and row.bps) or row.name == "memoryMultiplier"
 }
 """Attribute of BPS's jobs per key that Longshore passes on as it is."""
 
