@@ -58,6 +58,11 @@ def test_everything_a_request_can_say() -> None:
     ]
 
 
+def test_features_that_nodes_should_have_do_not_replace_those_that_they_must_have() -> None:
+    said = options(settings={"features": ["amd", "ssd"], "prefer": ["fast", "near"]})
+    assert said == ["cpus-per-task=1", "constraint=amd&ssd", "prefer=fast&near"]
+
+
 def test_attributes_that_all_services_know() -> None:
     said = options(queue="short", accountingGroup="astro", mailTo="me@example.org", whenToMail="Complete")
     assert said == [

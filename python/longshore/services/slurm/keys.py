@@ -41,6 +41,9 @@ TABLE: Final = KeyTable("Slurm", {
         Key("slurm.features", vt.TEXTS, JOB,
             "Features that nodes must have; a list means all of them, a text is an expression of sbatch's "
             "--constraint.", example=["haswell", "ssd"], series=True, spellings=("constraint",)),
+        Key("slurm.prefer", vt.TEXTS, JOB,
+            "Features that nodes should have, where such nodes are free; as in features (Slurm 22.05 and later).",
+            example="fast", series=True),
         Key("slurm.nodes", vt.TEXTS, JOB, "Names of nodes that jobs must have.", example="n[1-4]", series=True,
             spellings=("nodelist",)),
         Key("slurm.excludes", vt.TEXTS, JOB, "Names of nodes that jobs must not have.", example=["n7", "n8"],

@@ -79,6 +79,7 @@ class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     gres: str | None = None
     licenses: str | None = None
     constraint: str | None = None
+    prefer: str | None = None
     nodelist: str | None = None
     exclude: str | None = None
     exclusive: bool | None = None
@@ -199,6 +200,7 @@ def component_options(part: SlurmMap) -> SbatchOptions:
         mem_per_gpu=_text(part.get("memPerGpu")),
         gres=_text(part.get("gres")),
         constraint=_text(part.get("features"), "&"),
+        prefer=_text(part.get("prefer"), "&"),
         nodelist=_text(part.get("nodes")),
         exclude=_text(part.get("excludes")),
     )
