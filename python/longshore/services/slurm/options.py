@@ -520,17 +520,15 @@ _WITHOUT_VALUE: Final = frozenset({"exclusive", "oversubscribe", "share"})
 """Options that have a value only behind a sign of equality, if at all."""
 _SAME: Final = {"share": "oversubscribe"}
 _OTHERS: Final = frozenset(
-    re.findall(
-        r"\S+",
-        "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per- "
-        "socket cpu-freq deadline delay-boot dependency distribution error export export-file get-user- "
-        "env gid gpu-bind gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on- "
-        "invalid-dep license mail-type mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile "
-        "ntasks-per-gpu ntasks-per-socket open-mode output overcommit parsable power prefer priority profile "
-        "propagate quiet reboot requeue segment signal sockets-per-node spread-job stepmgr switches "
-        "test-only time-min tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait-all-nodes "
-        "wckey wrap",
-    )
+    (
+        "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per-socket "
+        "cpu-freq deadline delay-boot dependency distribution error export export-file get-user-env gid gpu-bind "
+        "gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on-invalid-dep license mail-type "
+        "mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile ntasks-per-gpu ntasks-per-socket "
+        "open-mode output overcommit parsable power prefer priority profile propagate quiet reboot requeue segment "
+        "signal sockets-per-node spread-job stepmgr switches test-only time-min tres-bind tres-per-task uid usage "
+        "use-min-nodes verbose version wait wait-all-nodes wckey wrap"
+    ).split()
 )
 """Long names that have no say in it, but with which the beginning of a name may be ambiguous."""
 
