@@ -456,11 +456,12 @@ def unwritable_folders(run: ResolvedRun, directories: Iterable[str]) -> Iterator
 
 def unwritable_outputs(jobs: Iterable[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Yield problems for outputs in folders where this host can make no file."""
-    fault = cache(_find_writing_fault)
+    # There may be a million outputs, in few folders.
+    fault = cache(lambda folder: _find_writing_fault(Path(folder or "/")))
     for job in jobs:
         for name in job.outputs:
             path = files[name].path
-            if path.startswith("/") and not is_remote(path) and (why := fault(Path(path).parent)):
+            if path.startswith("/") and (why := fault(path.rpartition("/")[0])):
                 yield Problem(
                     message=f"job '{job.name}' writes '{path}', and no file can be made there: {why}",
                     job=job.name,
