@@ -18,7 +18,7 @@ TABLE: Final = KeyTable("Grid Engine", {
                      "parallelEnvironment": "smp"}),
         *kit_keys("sge", "Grid Engine", listing="qstat"),
         Key("sge.bin", vt.STRING, SITE,
-            "Folder of Grid Engine's programs (qsub, qstat, qhost, qacct, qdel, qconf, qalter); by default that on PATH.",
+            "Folder of its programs (qsub, qstat, qhost, qacct, qdel, qconf, qalter); by default that on PATH.",
             example="/opt/sge/bin/lx-amd64"),
         Key("sge.root", vt.STRING, SITE, "SGE_ROOT of every call; by default that of the environment.",
             example="/opt/sge"),
