@@ -519,17 +519,16 @@ _WITH_VALUE: Final = frozenset(_SHORT.values()) - {"oversubscribe"} | {
 _WITHOUT_VALUE: Final = frozenset({"exclusive", "oversubscribe", "share"})
 """Options that have a value only behind a sign of equality, if at all."""
 _SAME: Final = {"share": "oversubscribe"}
-_OTHERS: Final = frozenset(
-    (
-        "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per-socket "
-        "cpu-freq deadline delay-boot dependency distribution error export export-file get-user-env gid gpu-bind "
-        "gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on-invalid-dep license mail-type "
-        "mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile ntasks-per-gpu ntasks-per-socket "
-        "open-mode output overcommit parsable power prefer priority profile propagate quiet reboot requeue segment "
-        "signal sockets-per-node spread-job stepmgr switches test-only time-min tres-bind tres-per-task uid usage "
-        "use-min-nodes verbose version wait wait-all-nodes wckey wrap"
-    ).split()
+_OTHER_WORDS: Final = (
+    "acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment contiguous cores-per-socket "
+    "cpu-freq deadline delay-boot dependency distribution error export export-file get-user-env gid gpu-bind "
+    "gpu-freq gpus-per-socket gres-flags help hold ignore-pbs input job-name kill-on-invalid-dep license mail-type "
+    "mail-user mcs-label mem-bind network nice no-kill no-requeue nodefile ntasks-per-gpu ntasks-per-socket "
+    "open-mode output overcommit parsable power prefer priority profile propagate quiet reboot requeue segment "
+    "signal sockets-per-node spread-job stepmgr switches test-only time-min tres-bind tres-per-task uid usage "
+    "use-min-nodes verbose version wait wait-all-nodes wckey wrap"
 )
+_OTHERS: Final = frozenset(_OTHER_WORDS.split())
 """Long names that have no say in it, but with which the beginning of a name may be ambiguous."""
 
 
