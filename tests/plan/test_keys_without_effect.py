@@ -6,6 +6,7 @@ rules of attempts, and the settings that an engine and its executor read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -539,3 +540,22 @@ def test_of_templates_htcondor_has_the_program_of_jobs_alone(templates: str, nam
     Path("run.yaml").write_text(text, "utf-8")
     found = [each.message for each in lint_configuration(read_draft(Path("run.yaml"), now=0.0)) if each.told]
     assert [message.split("'")[1] for message in found] == names
+
+
+RUN_KEYS: Final = {
+    "slurm": {"pollInterval": 9, "repo_key": "x", "use_nice": True, "engineAs": "job"},
+    "sge": {"onSubmitError": "run", "use_priority": True},
+    "lsf": {"fence": True, "envdir": "/elsewhere"},
+}
+
+
+@pytest.mark.parametrize("service", RUN_KEYS)
+def test_settings_of_a_run_in_the_map_of_a_label_are_told(service: str) -> None:
+    own = RUN_KEYS[service]
+    of_label = outcome(configuration(service, {"pipetask": {"a": {service: {**own, "maxpendtime": 60}}}}, {}))
+    (note,) = of_label.notes
+    words, _, why = note.partition(" of 'a' have no effect: ")
+    assert re.findall(r"'([\w.]+)'", words) == [f"{service}.{name}" for name in sorted(own)]
+    assert why.startswith("the site sets such keys for the run. Write them below 'site.here.")
+    assert outcome(configuration(service, {service: own}, {})).notes == []
+    assert outcome(configuration(service, {}, {service: own})).notes == []

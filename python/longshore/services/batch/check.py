@@ -13,8 +13,9 @@ import msgspec
 from jinja2 import TemplateError
 
 from longshore.contract.executor import Batch
-from longshore.contract.service import Context, Inventory, Problem
+from longshore.contract.service import UNUSED, Context, Inventory, Problem
 from longshore.errors import ConfigError
+from longshore.model.wording import list_words
 from longshore.model.workflow import MIB, WHOLE_NODE_B, Allocation, Job, JobSettings, shared_parts_key, total_request
 from longshore.services.batch.answers import SubmitOutcome
 from longshore.services.batch.client import BatchClient, poll_schedule
@@ -25,6 +26,7 @@ from longshore.services.batch.records import BATCH_TEMPLATE
 from longshore.services.batch.script import JobSpec
 from longshore.services.batch.script_writer import ScriptWriter, job_spec
 from longshore.services.batch.settings import (
+    KIT_KEYS,
     hopeless_after_s,
     max_wait_s,
     on_submit_error,
@@ -144,6 +146,29 @@ def _exceeded_by_template(
                 origin=ctx.site.origins.get("templates.batch.sh") or ctx.site.origins.get("templates"),
                 key="templates",
                 hint="Leave these lines out of the template.",
+            )
+
+
+_JOB_KIT_KEYS: Final = frozenset({"hopelessAfter", "maxpendtime"})
+"""Keys of the kit that jobs may have values of their own for."""
+
+
+def note_run_keys(workflow: Workflow, ctx: Context, dialect: Dialect) -> Iterator[Problem]:
+    """Note settings in the own map of jobs that only the run's site has."""
+    site = own_map(dialect.name, ctx.site.settings)
+    names = (KIT_KEYS - _JOB_KIT_KEYS) | dialect.run_keys
+    for job in workflow.samples:
+        own = job.settings.service_settings
+        unused = [f"'{dialect.name}.{name}'" for name in sorted(names & own.keys()) if own[name] != site.get(name)]
+        if unused:
+            has = "have" if unused[1:] else "has"
+            yield Problem(
+                message=f"{list_words(unused)} of '{job.label}' {has} no effect: the site sets such keys for the run",
+                hint=f"Write them below 'site.{ctx.site.name}.{dialect.name}'.",
+                job=job.name,
+                key=dialect.name,
+                fatal=False,
+                code=UNUSED,
             )
 
 

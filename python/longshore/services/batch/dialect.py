@@ -189,6 +189,8 @@ class Dialect(ABC):
     """Keys of the service's own map, beside those that the kit reads (`longshore.services.batch.settings.KIT_KEYS`)."""
     engine_keys: ClassVar[frozenset[str]] = frozenset()
     """Keys of a site's map that hold for the job of the engine too."""
+    run_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys that only the run's site has, not its jobs, beside those of the kit."""
     directive: ClassVar[str]
     """Word that begins a line of options in a script."""
     raw_key: ClassVar[str] = ""

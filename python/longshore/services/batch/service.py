@@ -56,6 +56,7 @@ from longshore.services.batch.check import (
     check_site,
     find_refused_jobs,
     find_unmet_jobs,
+    note_run_keys,
     note_small_arrays,
 )
 from longshore.services.batch.client import BatchClient
@@ -103,6 +104,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         problems += find_missing_limits(workflow, ctx.settings)
         problems += check_packing(workflow, ctx, self.name, self.client)
         problems += note_small_arrays(workflow)
+        problems += note_run_keys(workflow, ctx, dialect)
         problems += check_requests(workflow, ctx, self._needs, self.name)
         return problems
 

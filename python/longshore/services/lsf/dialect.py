@@ -64,6 +64,7 @@ class LsfDialect(DependencyDialect):
         fixed={"LSB_NTRIES": "2"},
     )
     key_names: ClassVar[frozenset[str]] = frozenset((*JOB_NAMES, *AMOUNT_NAMES, *SITE_NAMES))
+    run_keys: ClassVar[frozenset[str]] = frozenset({"bjobsFormat", "envdir"})
     engine_keys: ClassVar[frozenset[str]] = frozenset((*JOB_NAMES, *AMOUNT_NAMES, "group"))
     directive: ClassVar[str] = "#BSUB"
     raw_key: ClassVar[str] = "bsub"

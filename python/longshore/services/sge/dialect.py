@@ -81,6 +81,7 @@ class SgeDialect(DependencyDialect):
         dropped=re.compile(r"SGE_.*|.*[^A-Za-z0-9_].*|[0-9].*", re.DOTALL),
     )
     key_names: ClassVar[frozenset[str]] = frozenset((*SITE_NAMES, *JOB_NAMES))
+    run_keys: ClassVar[frozenset[str]] = frozenset({"use_priority"})
     engine_keys: ClassVar[frozenset[str]] = frozenset({"mem_resource", "memoryPer", "default_prio", "hard", "soft"})
     directive: ClassVar[str] = "#$"
     # Statuses 99 and 100 start a job again, and put it into the error state (sge_diagnostics(1)). Grid Engine kills the

@@ -66,6 +66,7 @@ class SlurmDialect(DependencyDialect):
     )
     release_hint: ClassVar[str] = "scontrol release ID lets them go"
     key_names: ClassVar[frozenset[str]] = frozenset((*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES))
+    run_keys: ClassVar[frozenset[str]] = frozenset({"use_nice", "time_origin", "nice_factor"})
     engine_keys: ClassVar[frozenset[str]] = frozenset({"partition", "qos", "reserv", "wckey"})
     directive: ClassVar[str] = "#SBATCH"
     raw_key: ClassVar[str] = "sbatch"
