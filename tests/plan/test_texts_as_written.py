@@ -367,3 +367,22 @@ def test_a_run_of_bps_keeps_the_values_of_bps_in_all_its_files_and_warns_once_of
     words = [each.message.partition(" ")[0].strip("'") for each in found]
     assert sorted(words) == sorted(["1.10", "010", "no", "1:30", "123_456", "0x1F", "1_000", "2.50", "1.10", "010"])
     assert len({(each.origin, each.message) for each in found}) == len(found)
+
+
+def test_values_of_two_dimensions_are_grouped_by_their_texts() -> None:
+    text = """
+requestMemory: 10
+pipeline:
+  dimensions: {visit: [1, 2, 10], exposure: ["10", "2", "1"]}
+  tasks:
+    a: {dimensions: [visit], command: "echo {visit}"}
+    b: {dimensions: [exposure], command: "echo {exposure}"}
+"""
+    cluster = "clusterAlgorithm: dimension_clustering\ncluster: {c: {pipetasks: 'a, b', dimensions: visit, %s}}\n"
+    found = jobs_of(text + cluster % "equalDimensions: 'visit:exposure'")
+    assert sorted((job.name, job.tasks) for job in found) == [("c_1", 2), ("c_10", 2), ("c_2", 2)]
+    parted = jobs_of(
+        text + "clusterAlgorithm: dimension_clustering\ncluster: {c: {pipetasks: b, partitionDimensions: exposure, "
+        "partitionMaxSize: 2}, d: {pipetasks: a}}\n"
+    )
+    assert [job.command for job in parted if job.name == "c_002"] == ["echo 10"]

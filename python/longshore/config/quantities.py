@@ -38,7 +38,7 @@ def quoting_hint(node: Node) -> str:
     word = node.written or (str(node.value).lower() if isinstance(node.value, bool) else "")
     if word:
         return f"Quote it if the word is meant: '{word}'."
-    return "Words such as true and no must be quoted in YAML to be text."
+    return "Write one text; a list and a map are none."
 
 
 def is_placeholder(node: Node) -> bool:
