@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from longshore.config.layers import read_layers
 from longshore.config.plugins import KEYS, SERVICES, Plugin, built_in_plugins, find_plugin
-from longshore.config.schemas import configuration_schema, key_table, key_tables, profile_schema, site_schema
-from longshore.errors import ConfigError
+from longshore.config.schema import Severity
+from longshore.config.schemas import (
+    configuration_schema,
+    key_table,
+    key_tables,
+    profile_schema,
+    site_schema,
+    unusable_tables,
+)
+from longshore.plan.configuration import make_draft
+from longshore.plan.lint import lint_configuration
 
 TABLE = """
 from longshore.config import value_types as vt
@@ -83,17 +93,23 @@ def test_a_package_that_is_not_installed_any_more_leaves_nothing(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["raise OSError", "TABLE = {}", "", "import nothing_has_this_name", "TABLE = ("])
-def test_a_table_that_is_none_is_left_out_and_named_to_who_asks(
+def test_a_table_that_is_none_is_left_out_with_a_warning(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(install(tmp_path, text)))
     assert len(key_tables()) == len(built_in_plugins(KEYS)), "the others are read all the same"
     plugin = find_plugin(SERVICES, "berth")
     assert plugin
-    with pytest.raises(ConfigError) as raised:
-        key_table(plugin)
-    assert "'berth'" in raised.value.message
-    assert ".keys.TABLE'" in raised.value.message
+    assert key_table(plugin).rows == ()
+    (message,) = unusable_tables()
+    assert "'berth'" in message
+    assert ".keys:TABLE'" in message
+    write_file = tmp_path / "run.yaml"
+    write_file.write_text("pipeline: {tasks: {a: {command: 'true'}}}\n", "utf-8")
+    found = lint_configuration(make_draft(read_layers(write_file, now=0.0)))
+    assert [(each.message, each.severity) for each in found] == [
+        (f"{message}. Its keys are not checked", Severity.WARNING)
+    ]
 
 
 def test_a_package_without_a_table_adds_no_keys() -> None:

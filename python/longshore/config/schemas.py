@@ -8,10 +8,9 @@ from functools import cache
 from typing import Final
 
 from longshore.config.keys import JOB, PAYLOAD, PROFILE, ROOT, RUN, SITE, USERS, KeyTable, properties_of
-from longshore.config.plugins import KEYS, SERVICES, Plugin, all_plugins, find_plugin
+from longshore.config.plugins import KEYS, SERVICES, Plugin, all_plugins
 from longshore.config.schema import RENAMED_KEYS
 from longshore.config.value_types import Schema
-from longshore.errors import ConfigError
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _LEVELS: Final = {
@@ -43,17 +42,19 @@ def profile_schema() -> Schema:
 
 
 def key_table(service: Plugin) -> KeyTable:
-    """Return the keys that a service adds; none where its package registers no table.
-
-    Raises `ConfigError` if the table cannot be imported.
-    """
-    plugin = find_plugin(KEYS, service.name)
-    return _load(plugin) if plugin else KeyTable(service.name, {})
+    """Return the keys that a service adds; none where its package registers no table that can be used."""
+    table = _tables(tuple(sys.path)).get(service.name)
+    return table if isinstance(table, KeyTable) else KeyTable(service.name, {})
 
 
 def key_tables() -> tuple[KeyTable, ...]:
-    """Return all tables, Longshore's own first; one of another package that cannot be imported is left out."""
-    return _tables(tuple(sys.path))
+    """Return all tables that can be used, Longshore's own first."""
+    return tuple(table for table in _tables(tuple(sys.path)).values() if isinstance(table, KeyTable))
+
+
+def unusable_tables() -> tuple[str, ...]:
+    """Return what is wrong with each table of another package that cannot be used, and so is left out."""
+    return tuple(table for table in _tables(tuple(sys.path)).values() if isinstance(table, str))
 
 
 def service_plugins() -> Iterator[Plugin]:
@@ -66,36 +67,30 @@ def service_plugins() -> Iterator[Plugin]:
 
 
 @cache
-def _tables(_path: tuple[str, ...]) -> tuple[KeyTable, ...]:
-    """Return all tables, cached per search path of packages."""
-    found: list[KeyTable] = []
-    for plugin in sorted(all_plugins(KEYS).values(), key=lambda plugin: not plugin.is_built_in):
-        try:
-            found.append(_load(plugin))
-        except ConfigError:
-            if plugin.is_built_in:
-                raise
-    return tuple(found)
+def _tables(_path: tuple[str, ...]) -> dict[str, KeyTable | str]:
+    """Return each table by the name of its owner, or what is wrong with it; cached per search path of packages."""
+    plugins = sorted(all_plugins(KEYS).values(), key=lambda plugin: not plugin.is_built_in)
+    return {plugin.name: plugin.load() if plugin.is_built_in else _load(plugin) for plugin in plugins}
 
 
-def _load(plugin: Plugin) -> KeyTable:
+def _load(plugin: Plugin) -> KeyTable | str:
+    place = f"'{plugin.module}:{plugin.attribute}'"
     try:
         table = plugin.load()
-    except Exception as error:
-        raise ConfigError(
-            f"the keys of '{plugin.name}' cannot be read from '{plugin.import_path}': {error!r}"
-        ) from error
-    if not isinstance(table, KeyTable):
-        raise ConfigError(f"'{plugin.import_path}', which has the keys of '{plugin.name}', is no 'KeyTable'")
-    return table.of_user(plugin.name) if find_plugin(SERVICES, plugin.name) else table
+    except Exception as error:  # noqa: BLE001 - code of another package may raise anything
+        return f"the keys of '{plugin.name}' cannot be read from {place}: {type(error).__name__}: {error}"
+    return table if isinstance(table, KeyTable) else f"{place}, which has the keys of '{plugin.name}', is no 'KeyTable'"
 
 
 @cache
 def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
     """Return the configuration and profile schemas, cached per search path of packages."""
-    tables = key_tables()
-    rows = [row for table in tables for row in table.rows]
-    maps = {table.map for table in tables}
+    tables = {name: table for name, table in _tables(_path).items() if isinstance(table, KeyTable)}
+    services = all_plugins(SERVICES)
+    rows = [
+        row for name, table in tables.items() for row in (table.of_user(name).rows if name in services else table.rows)
+    ]
+    maps = {table.map for table in tables.values()}
     in_map = [row for row in rows if row.steps[0] in maps]
     others = [row for row in rows if row.steps[0] not in maps]
     below = {level: properties_of(row for row in others if row.level == level) for level in (JOB, PAYLOAD, RUN)}

@@ -41,7 +41,7 @@ from longshore.config.plugins import (
     template_texts,
 )
 from longshore.config.schema import Finding, Severity, key_name, takes_number, variable_names
-from longshore.config.schemas import configuration_schema, key_table, service_plugins
+from longshore.config.schemas import configuration_schema, key_table, service_plugins, unusable_tables
 from longshore.config.search import INIT_LABEL
 from longshore.config.service_lookup import find_service_plugin, short_name
 from longshore.config.yaml_text import LINE_END, key_places, note_values_of_bps
@@ -303,6 +303,15 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     findings += _keys_of_other_payloads(configuration)
     findings += _unused_link_folder(configuration)
     findings += _undescribed_site(configuration)
+    findings += (
+        Finding(
+            message=f"{text}. Its keys are not checked",
+            origin=Origin(""),
+            severity=Severity.WARNING,
+            hint="Mend the package, or uninstall it.",
+        )
+        for text in unusable_tables()
+    )
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
