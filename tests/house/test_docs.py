@@ -32,7 +32,7 @@ _CAMEL = re.compile(r"`((?:[A-Z][a-z0-9]+)+)(?:\.\w+)*(?:\(.*?\))?`")
 _LOGGERS = {"longshore.slurm"}
 _FOREIGN = {
     *("LongshoreJob", "LongshoreLife", "LongshoreName", "LongshoreRun", "NumHolds", "NumHoldsByReason"),
-    *("JobEventLog", "MemoryProvisioned", "NumJobCompletions", "MaxArraySize"),
+    *("JobEventLog", "MemoryProvisioned", "NumJobCompletions", "MaxArraySize", "CoreSpecCount", "MemSpecLimit"),
     *("BaseWmsService", "WmsRunReport", "None"),
 }
 """Names of HTCondor, Slurm, BPS and Python."""
