@@ -290,6 +290,11 @@ def test_a_whole_node_is_as_large_as_the_table_of_the_site_says() -> None:
         ("slurm", 'slurm: {nodeCount: 3}\ndirectives: ["--nodes=2"]', "13:20", "14:14", "things of '--nodes'"),
         ("slurm", 'slurm: {nodes: 3}\ndirectives: ["--nodes=2"]', "13:16", "14:14", "'slurm.nodeCount' is their"),
         ("slurm", 'slurm: {cpu: 2, sbatch: ["-c 3"]}', "13:14", "13:26", "different things of '--cpus-per-task'"),
+        (
+            "slurm",
+            'directives: ["-p main"]\npipetask: {A: {slurm: {partition: short}}}',
+            "14:35", "13:14", "different things of '--partition'",
+        ),
         ("slurm", 'backendOptions: -p a\ndirectives: ["-p b"]', "backendOptions", "14:14", "different things of"),
         ("sge", 'sge: {hard: "-l a=1"}\ndirectives: ["-l a=2"]', "13:13", "14:14", "different things of '-l a'"),
         ("sge", 'sge: {priority: -3}\ndirectives: ["-p -2"]', "13:17", "14:14", "different things of '-p'"),
@@ -323,6 +328,9 @@ def test_settings_that_contradict_each_other_are_refused_with_both_places(
         ("sge", 'sge: {soft: "-l a=1"}\ndirectives: ["-l a=2"]'),
         ("lsf", 'requestCpus: 2\nbsub: ["-n 3"]'),
         ("htcondor", 'profile: {condor: {request_cpus: 2}}\ndirectives: ["request_cpus = 2"]'),
+        ("slurm", 'slurm: {partition: main}\npipetask: {A: {sbatch: ["-p short"]}}'),
+        ("slurm", 'directives: ["-p main"]\npipetask: {A: {sbatch: ["-p short"]}}'),
+        ("lsf", 'lsf: {hosts: a}\npipetask: {A: {bsub: ["-m b"]}}'),
     ],
 )
 def test_settings_that_agree_or_have_a_rank_are_prepared(service: str, more: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.merge import LayerRank, map_items
+from longshore.config.merge import LayerRank, Node, map_items
 from longshore.config.profile import CONTAINER, DIRECTIVES_KEY, gather_service_settings
 from longshore.config.templates import Template
 from longshore.contract.capabilities import AllocationReader, OwnJob
@@ -224,7 +224,10 @@ def _own_words(settings: Mapping[str, Any], path: str) -> str:
 
 
 def contradicting_settings(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
-    """Yield the settings of jobs that cannot both hold, where a user wrote both: those of a site yield."""
+    """Yield the settings of jobs that cannot both hold, where a user wrote both: those of a site yield.
+
+    A raw line in the section of a label replaces what the root has for all labels.
+    """
     service = run.service
     if not isinstance(service, AllocationReader):
         return
@@ -238,6 +241,10 @@ def contradicting_settings(run: ResolvedRun, workflow: Workflow) -> Iterator[Pro
             first, second = places
             if cause in told or first is None or second is None or LayerRank.SITE.label in {first.layer, second.layer}:
                 continue
+            if _overrides(run, settings, found.second, second, first) or (
+                _overrides(run, settings, found.first, first, second)
+            ):
+                continue
             told.add(cause)
             words = [_words(run, settings, path) for path in (found.first, found.second)]
             yield Problem(
@@ -247,3 +254,24 @@ def contradicting_settings(run: ResolvedRun, workflow: Workflow) -> Iterator[Pro
                 origin=second,
                 hint="Leave one of them out.",
             )
+
+
+def _overrides(run: ResolvedRun, settings: JobSettings, path: str, line: Origin, other: Origin) -> bool:
+    """Whether a raw line stands in the section of a label, and what it replaces in a weaker one."""
+    is_raw = path.rpartition(".")[0] == DIRECTIVES_KEY
+    return is_raw and _section_rank(run, settings, line) > _section_rank(run, settings, other)
+
+
+def _section_rank(run: ResolvedRun, settings: JobSettings, origin: Origin) -> int:
+    """Return the strength of the section in which a value was written: that of the cluster, of the label, the root."""
+    config = run.at_site(settings.site or run.configuration.site).config
+    sections = (("cluster", settings.label), ("pipetask", settings.label), (settings.label,))
+    ranks = (rank for rank, path in zip((2, 1, 1), sections, strict=True) if _holds(config.node_at(*path), origin))
+    return next(ranks, 0)
+
+
+def _holds(node: Node | None, origin: Origin) -> bool:
+    """Whether a value was written at a place, or below it."""
+    value = node.value if node is not None else None
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (node is not None and node.origin == origin) or any(_holds(each, origin) for each in below)

@@ -10,10 +10,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
+from longshore.config.keys import ALL_BUT_BPS
 from longshore.config.merge import Node, drop_deleted_keys, map_items, overlay
 from longshore.config.quantities import format_walltime, parse_memory, parse_walltime
 from longshore.config.schema import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.config.search import Config
+from longshore.config.site_keys import TABLE
 from longshore.contract.service import Inventory, NodeGroup, PartitionState, PingReport
 from longshore.errors import ConfigError, Origin
 from longshore.model.wording import quote_value
@@ -340,9 +342,10 @@ def _lines(name: str, report: PingReport, own: Mapping[str, Any], hosts: Sequenc
         yield "# These hosts use the site when no computeSite is given."
         yield f"hosts: {_scalar(list(hosts))}"
     yield ""
-    yield "# Ceilings of one job and of one run. Users can set lower values, never higher ones."
-    yield "limits:"
-    yield from (f"  {key}: {_scalar(value)}" for key, value in _limits(report, inventory).items())
+    if limits := _limits(report, inventory):
+        yield "# Ceilings of one job and of one run. Users can set lower values, never higher ones."
+        yield "limits:"
+        yield from (f"  {key}: {_scalar(value)}" for key, value in limits.items())
     rows = [_row(partition, inventory) for partition in _sorted_partitions(inventory)]
     if rows:
         yield ""
@@ -376,8 +379,14 @@ def _limits(report: PingReport, inventory: Inventory) -> dict[str, object]:
     walltimes = [each.walltime_s for each in inventory.partitions or ()]
     if walltimes and all(each is not None for each in walltimes):
         limits["walltime"] = format_walltime(max(each or 0 for each in walltimes))
-    limits["queued"] = 2000
-    if inventory.max_array:
+    # Nobody knows what a service of another package uses.
+    is_known = report.service in ALL_BUT_BPS
+    unused = {
+        row.steps[-1] for row in TABLE.below("limits") if is_known and row.users and report.service not in row.users
+    }
+    if "queued" not in unused:
+        limits["queued"] = 2000
+    if inventory.max_array and "arraySize" not in unused:
         limits["arraySize"] = min(inventory.max_array, 1000)
     return limits
 
