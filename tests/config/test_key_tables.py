@@ -51,6 +51,18 @@ def test_each_row_is_described_in_sentences_and_stands_below_its_map(owner: str)
         assert not above or above.removesuffix("[]") in known, row.name
 
 
+def test_each_row_but_those_of_maps_with_rows_has_a_value_to_show() -> None:
+    above = {row.name.rpartition(".")[0].removesuffix("[]") for _, row in ROWS}
+    lacking = [
+        row.name
+        for _, row in ROWS
+        if row.default is row.example is row.graphs is UNSET
+        and not (row.implied or row.holds)
+        and row.name not in above
+    ]
+    assert [name for name in lacking if not name.endswith("NAME")] == ["bps_defined"]
+
+
 @pytest.mark.parametrize("owner", TABLES)
 def test_each_default_and_example_is_a_right_value(owner: str) -> None:
     for row in TABLES[owner].rows:

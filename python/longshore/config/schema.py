@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from longshore.config.keys import USERS
+from longshore.config.keys import PROFILE, USERS
 from longshore.config.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.quantities import is_placeholder, quote_node, quoting_hint
+from longshore.config.site_keys import TABLE
 from longshore.config.templates import Field, angled_names, split_fields
 from longshore.errors import ConfigError, Origin
 from longshore.model.values import JsonSchema, YamlValue
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 Schema: TypeAlias = Mapping[str, Any]
 
 _REFERENCE: Final = "#/$defs/"
-PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "disabled", "limits"})
+PROFILE_ONLY_KEYS: Final = frozenset(row.name for row in TABLE.level(PROFILE) if "." not in row.name)
 """Keys about the profile itself, or that users cannot override; they enter no layer."""
 
-RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
+RENAMED_KEYS: Final = {row.name: row.bps for row in TABLE.rows if isinstance(row.bps, str)}
 """Keys of a profile that are defaults of keys with another name in BPS."""
 
 
