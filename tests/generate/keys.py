@@ -13,7 +13,7 @@ from longshore.model.values import YamlValue
 
 _PLACES: Final[dict[Level, str]] = {
     JOB: "in every section",
-    RUN: "at the root or under `payload`",
+    RUN: "at the root, under `payload`, `site.NAME` or `cloud.NAME`",
     PAYLOAD: "under `payload` or at the root",
     SITE: "in the profile of a site",
     PROFILE: "in the profile of a site",
