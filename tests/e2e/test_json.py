@@ -117,7 +117,7 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
         ask(*words)
     (tmp_path / "rules.yaml").write_text("notify: {rule: {events: [end], command: 'true'}}\n", "utf-8")
     ask("notify", "rules.yaml", "--test")
-    ask("submit", path, "--backend-options=-h")
+    ask("submit", path, "--backend-options=-h", "--set", "wmsServiceClass=slurm")
     ask("logs", run, "nope", status=5)
     (tmp_path / "script.yaml").write_text("customJob: {executable: script.sh}\n", "utf-8")
     ask("submitcmd", "script.yaml", status=7)

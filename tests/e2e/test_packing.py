@@ -28,7 +28,7 @@ def test_a_run_without_packed_jobs_knows_no_pilots(cli: Cli, write_run: WriteRun
 
 def test_settings_reach_the_engine(cli: Cli, write_run: WriteRun) -> None:
     settings, _ = prepared(cli, write_run(f"{SITE}packing: pilot\npilot: {{cpus: 2, idle: 1m}}\nqueue: long\n"))
-    assert settings["pilot"] == {"cpus": 2, "memory_b": 2 * 2048 * 2**20, "idle_s": 60.0}
+    assert settings["pilot"] == {"cpus": 2, "idle_s": 60.0}, "the rest follows from these and the site's ceilings"
     assert settings["pilot_attributes"] == {"queue": "long"}
 
 
@@ -55,7 +55,7 @@ def test_what_is_wrong_is_refused(cli: Cli, write_run: WriteRun, text: str, word
 def test_other_services_say_that_they_have_no_pilots(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("prepare", write_run("packing: pilot\n").name)
     assert ran.returncode == 0
-    assert "the local service ignores 'packing'" in ran.stderr
+    assert "'packing' has no effect: it is for the services 'slurm', 'sge' and 'lsf'" in ran.stderr
 
 
 def test_short_jobs_of_earlier_runs_are_packed(cli: Cli, write_run: WriteRun) -> None:

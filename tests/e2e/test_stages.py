@@ -110,7 +110,7 @@ def test_keys_of_a_graph_are_ignored_with_a_note(cli: Cli, tmp_path: Path) -> No
         ("in: in.txt", "in: no.txt", 7, "input path 'no.txt' does not exist"),
         ("'a b'", "'a b", 3, "cannot be split into words"),
         ("out: deep", "in: deep", 3, "is both an input and an output"),
-        ("out: deep", "out: /proc/no", 7, "the folder '/proc/no' for outputs cannot be made"),
+        ("out: deep", "out: /proc/no", 7, "writes '/proc/no/out.txt', and no file can be made there"),
     ],
 )
 def test_what_is_wrong_with_a_script_is_said(

@@ -200,6 +200,17 @@ def test_a_submit_that_is_accepted_or_may_be_ends_the_refusal_before_it(
         find_run(LAST_RUN, acts=True)
 
 
+def test_a_submit_that_is_refused_right_after_several_runs_is_the_last(
+    add_run: AddRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Runs that are submitted in one second have times ahead of the clock.
+    add_run("k00001", at=time.time() + 3, submitted_from=str(tmp_path))
+    record_refusal("no")
+    with pytest.raises(RunNotMeantError, match="the last submit from this directory was refused"):
+        find_run(LAST_RUN, acts=True)
+
+
 def test_a_refused_first_submit_leaves_no_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     record_refusal("the key 'x' is unknown")

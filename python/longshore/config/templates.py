@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import cached_property
 from typing import Final, Self, TypeAlias
@@ -95,6 +96,8 @@ _UNFINISHED = r"<(?=(?:E(?:N(?:V(?::\w*)?)?)?|F(?:I(?:L(?:E(?::[^<>]*)?)?)?)?|W(
 _PLACEHOLDER_END = re.compile(_UNFINISHED)
 _PLACEHOLDER_START = re.compile(r"<(?=ENV:|FILE:|WMS:)|" + _UNFINISHED)
 _LONG_NUMBER = re.compile(r"\d{5}")
+_FOR_NUMBERS: Final = re.compile(r"[bcdeEfFgGnoxX%]$|^0\d")
+"""Format with a type of numbers, or with zeros in front. The precision of others, as in ``.3``, is that of a text."""
 _PADDING = re.compile(r".?[<>^]\d*s?|(?P<width>[1-9]\d*)|\d*s", re.DOTALL)
 """Format of a text: its width and side. A zero in front of the width is for numbers."""
 
@@ -304,19 +307,17 @@ def format_value(value: object, variable: Field, origin: Origin | None = None, *
     spec = variable.spec
     if not spec:
         return text or str(value)
-    if padding := _PADDING.fullmatch(spec):
-        if text:
-            value = text
-            # As Python aligns numbers.
-            spec = f">{spec}" if padding["width"] and number_of(text) is not None else spec
-    elif isinstance(value, str) and (number := number_of(value)) is not None:
-        value = number
+    padding = _PADDING.fullmatch(spec)
+    if padding and text:
+        value = text
+        # As Python aligns numbers.
+        spec = f">{spec}" if padding["width"] and number_of(text) is not None else spec
+    number = number_of(value) if isinstance(value, str) and not padding else None
     # A format width of nine digits would take gigabytes.
-    if not _LONG_NUMBER.search(spec):
-        try:
-            return format(value, spec)
-        except (ValueError, TypeError):
-            pass
+    values = (value,) if number is None else (number, value) if _FOR_NUMBERS.search(spec) else (value, number)
+    for each in () if _LONG_NUMBER.search(spec) else values:
+        with suppress(ValueError, TypeError):
+            return format(each, spec)
     raise ConfigError(
         f"'{variable}' cannot write the value {quote_value(text or value)}: '{spec[:40]}' is not a format for it",
         origin=origin,

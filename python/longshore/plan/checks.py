@@ -461,7 +461,8 @@ def unwritable_outputs(jobs: Iterable[Job], files: Mapping[str, File]) -> Iterat
     for job in jobs:
         for name in job.outputs:
             path = files[name].path
-            if path.startswith("/") and (why := fault(path.rpartition("/")[0])):
+            # A file that is there may be a result of an earlier run, which is kept as it is.
+            if path.startswith("/") and (why := fault(path.rpartition("/")[0])) and not can_see(Path(path)):
                 yield Problem(
                     message=f"job '{job.name}' writes '{path}', and no file can be made there: {why}",
                     job=job.name,

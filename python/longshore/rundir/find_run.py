@@ -7,6 +7,7 @@ the submits that were refused: who types ``@last`` after one means the run that 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shlex
 import time
@@ -154,9 +155,13 @@ def record_refusal(why: str, folder: str = "", *, how: str = "refused") -> None:
         return
     path = _refusal_path(folder)
     text = why.encode(errors="replace").decode().split("\n")[0]
+    at = time.time()
+    with suppress(LongshoreError, OSError):
+        # Runs that are submitted in one second have times of their own, up to some seconds ahead.
+        at = max([at, *(math.nextafter(each.created_at, math.inf) for each in newest_runs(list(read_entries()))[:1])])
     with suppress(OSError):
         make_folders(path.parent)
-        write_atomically(path, msgspec.json.encode(RefusedSubmit(at=time.time(), why=text, how=how)))
+        write_atomically(path, msgspec.json.encode(RefusedSubmit(at=at, why=text, how=how)))
 
 
 def _refusal_path(folder: str) -> Path:
