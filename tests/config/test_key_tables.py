@@ -16,6 +16,8 @@ from longshore.config.merge import LayerRank, make_layer
 from longshore.config.plugins import KEYS, built_in_plugins
 from longshore.config.schema import check_schema, find_key_schema, find_keys
 from longshore.config.schemas import configuration_schema, key_tables, profile_schema
+from longshore.services.batch.client import CEILING_S, FLOOR_S
+from longshore.services.batch.executor.executor import _MAX_WAITING_ALIKE
 from longshore.services.batch.pilots.allocations import PilotSettings
 
 TABLES = dict(zip(built_in_plugins(KEYS), key_tables(), strict=True))
@@ -127,3 +129,11 @@ def test_the_defaults_of_pilots_are_those_that_their_rows_name() -> None:
         "pilot.lease": settings.lease_s,
     }
     assert rows == {name: f"{found[name]:g}" if name in found else "" for name in rows}
+
+
+@pytest.mark.parametrize("service", ["slurm", "sge", "lsf"])
+def test_the_defaults_of_the_kit_are_those_that_its_rows_name(service: str) -> None:
+    rows = {row.steps[-1]: row.implied for row in TABLES[service].below(service)}
+    assert rows["pollInterval"] == f"{FLOOR_S:g}"
+    assert rows["pollCeiling"] == f"{CEILING_S:g}"
+    assert rows["n_max_queued_jobs"] == str(_MAX_WAITING_ALIKE)

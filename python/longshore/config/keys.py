@@ -86,7 +86,7 @@ class Key(msgspec.Struct, frozen=True):
     graphs
         Its value in the defaults for quantum graphs, where that differs.
     implied
-        The default for people, where it is no constant: it depends on another key or on the payload.
+        The default as people read it, where the code that uses the key supplies it and no shipped file has it.
     bps
         Whether BPS has it too, or BPS's name for it.
     users

@@ -46,7 +46,7 @@ def kit_keys(service: str, title: str, *, listing: str) -> tuple[Key, ...]:
         Key("hopelessAfter", vt.DURATION, SITE,
             "How long a job waits that can never start as it is, where the workload manager tells that, or whose "
             "submission is refused for no known reason, as in requestWalltime. Then it fails, and is not retried. With "
-            "0 it fails at once, with never it waits.", implied="600", example="never"),
+            "0 it fails at once, with never it waits.", implied=f"{HOPELESS_AFTER_S:.0f}", example="never"),
         Key("onSubmitError", vt.choice("job", "run"), SITE,
             f"What ends when {title} refuses a batch for good: job (its jobs) or run.", implied="job", example="run"),
         Key("repo_key", vt.STRING, SITE,
